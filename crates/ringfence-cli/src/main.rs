@@ -1,0 +1,3 @@
+//! The `ringfence` command.
+#![forbid(unsafe_code)]
+fn main() {}

@@ -1,0 +1,2 @@
+//! Build automation: `cargo xtask test` and `cargo xtask bench`.
+fn main() {}
