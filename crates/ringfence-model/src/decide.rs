@@ -1,0 +1,202 @@
+//! May this path be read, written, run? The one answer that every part of the program uses.
+//!
+//! Precedence: grant by a person > deny > protect > allow write > allow read > nothing. Between two
+//! rules of one kind the more specific one is named. A private directory is a place of the sandbox's
+//! own; it yields to any allow rule that is at least as specific.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::policy::{Filesystem, PathRule};
+use crate::{Grant, GrantScope};
+
+/// What a caller wants to do to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Access {
+    Read,
+    Execute,
+    Write,
+}
+
+impl std::fmt::Display for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Execute => "execute",
+            Self::Write => "write",
+        })
+    }
+}
+
+/// The answer, with the rule that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathDecision<'a> {
+    pub outcome: PathOutcome,
+    /// The rule that decided; none when nothing mentions the path, or when a grant decided.
+    pub rule: Option<&'a PathRule>,
+    pub grant: Option<&'a Grant>,
+}
+
+impl PathDecision<'_> {
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        !matches!(self.outcome, PathOutcome::Denied(_))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PathOutcome {
+    /// The host's file, as it is.
+    Allowed,
+    /// Exists only inside, in a directory of the sandbox's own.
+    Private,
+    Denied(DenyReason),
+}
+
+/// Which kind of rule refuses. The order is the order of precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum DenyReason {
+    /// On the deny list.
+    Denied,
+    /// Readable, but protected from being changed.
+    Protected,
+    /// Readable, but nothing allows writing.
+    ReadOnly,
+    /// No rule mentions it.
+    Unlisted,
+}
+
+impl Filesystem {
+    /// Decides about `path`, which must be absolute, without `.` and `..`, and with its symlinks
+    /// resolved by the caller.
+    #[must_use]
+    pub fn decide(&self, path: &Path, access: Access) -> PathDecision<'_> {
+        let by_rule = |outcome, rule| PathDecision { outcome, rule: Some(rule), grant: None };
+
+        if let Some(grant) = self.grants.iter().find(|grant| grant.covers(path, access)) {
+            return PathDecision { outcome: PathOutcome::Allowed, rule: None, grant: Some(grant) };
+        }
+        if let Some(rule) = most_specific(&self.deny, path) {
+            return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
+        }
+        if access == Access::Write
+            && let Some(rule) = most_specific(&self.protect, path)
+        {
+            return by_rule(PathOutcome::Denied(DenyReason::Protected), rule);
+        }
+        let private = most_specific(&self.private, path);
+        let beats_private = |rule: &&PathRule| {
+            private.is_none_or(|private| rule.path.specificity() >= private.path.specificity())
+        };
+        if let Some(rule) = most_specific(&self.allow_write, path).filter(beats_private) {
+            return by_rule(PathOutcome::Allowed, rule);
+        }
+        if let Some(rule) = most_specific(&self.allow_read, path).filter(beats_private) {
+            let outcome = match access {
+                Access::Read | Access::Execute => PathOutcome::Allowed,
+                Access::Write => PathOutcome::Denied(DenyReason::ReadOnly),
+            };
+            return by_rule(outcome, rule);
+        }
+        if let Some(rule) = private {
+            return by_rule(PathOutcome::Private, rule);
+        }
+        PathDecision { outcome: PathOutcome::Denied(DenyReason::Unlisted), rule: None, grant: None }
+    }
+}
+
+impl Grant {
+    /// Whether this grant (of a scope that outlives one call) lets `access` to `path` through.
+    #[must_use]
+    pub fn covers(&self, path: &Path, access: Access) -> bool {
+        let enough = match self.access {
+            Access::Write => true,
+            Access::Read | Access::Execute => access != Access::Write,
+        };
+        let place = if self.recursive { path.starts_with(&self.path) } else { path == self.path };
+        enough && place && self.scope != GrantScope::Once
+    }
+}
+
+fn most_specific<'a>(rules: &'a [PathRule], path: &Path) -> Option<&'a PathRule> {
+    rules.iter().filter(|rule| rule.path.covers(path)).max_by_key(|rule| rule.path.specificity())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn rules(patterns: &[&str]) -> Vec<PathRule> {
+        patterns.iter().map(|pattern| PathRule::built_in(*pattern)).collect()
+    }
+
+    fn sample() -> Filesystem {
+        Filesystem {
+            allow_write: rules(&["/home/u/project"]),
+            allow_read: rules(&["/usr", "/home/u/.cargo/bin"]),
+            deny: rules(&["/home/u/.ssh", "**/.env"]),
+            protect: rules(&["**/.git/hooks"]),
+            private: rules(&["/home/u", "/tmp"]),
+            grants: vec![],
+        }
+    }
+
+    #[test]
+    fn precedence_is_the_documented_one() {
+        use DenyReason::*;
+        use PathOutcome::*;
+        let policy = sample();
+        for (path, access, want) in [
+            ("/home/u/project/src/a.rs", Access::Write, Allowed),
+            ("/home/u/project/.env", Access::Read, PathOutcome::Denied(DenyReason::Denied)),
+            ("/home/u/project/.git/hooks/pre-push", Access::Read, Allowed),
+            ("/home/u/project/.git/hooks/pre-push", Access::Write, PathOutcome::Denied(Protected)),
+            ("/home/u/.ssh/id", Access::Read, PathOutcome::Denied(DenyReason::Denied)),
+            ("/usr/bin/ls", Access::Execute, Allowed),
+            ("/usr/bin/ls", Access::Write, PathOutcome::Denied(ReadOnly)),
+            ("/home/u/.cargo/bin/cargo", Access::Read, Allowed),
+            ("/home/u/.cache/x", Access::Write, Private),
+            ("/srv/x", Access::Read, PathOutcome::Denied(Unlisted)),
+        ] {
+            assert_eq!(policy.decide(Path::new(path), access).outcome, want, "{access} {path}");
+        }
+    }
+
+    #[test]
+    fn a_grant_beats_a_deny_for_exactly_its_resource() {
+        let mut policy = sample();
+        policy.grants.push(Grant {
+            path: PathBuf::from("/home/u/.ssh/config"),
+            access: Access::Read,
+            scope: GrantScope::Session,
+            recursive: false,
+        });
+        let allowed = |path: &str, access| policy.decide(Path::new(path), access).allowed();
+        assert!(allowed("/home/u/.ssh/config", Access::Read));
+        assert!(!allowed("/home/u/.ssh/config", Access::Write));
+        assert!(!allowed("/home/u/.ssh/config.d", Access::Read));
+        assert!(!allowed("/home/u/.ssh/id_rsa", Access::Read));
+    }
+
+    #[test]
+    fn a_private_directory_yields_to_an_equally_specific_allow() {
+        let policy = Filesystem {
+            allow_write: rules(&["/home/u"]),
+            private: rules(&["/home/u"]),
+            ..Filesystem::default()
+        };
+        assert_eq!(policy.decide(Path::new("/home/u/x"), Access::Write).outcome, PathOutcome::Allowed);
+    }
+
+    #[test]
+    fn the_more_specific_rule_is_named() {
+        let policy = Filesystem { deny: rules(&["/a", "/a/b"]), ..Filesystem::default() };
+        let decision = policy.decide(Path::new("/a/b/c"), Access::Read);
+        assert_eq!(decision.rule.map(|rule| rule.path.to_string()), Some("/a/b".to_owned()));
+    }
+}

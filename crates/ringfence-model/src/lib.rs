@@ -1,0 +1,35 @@
+//! The words of Ringfence, as plain data.
+//!
+//! Everything here is free of I/O and of platform: a [`Policy`] says what a sandbox may touch, an
+//! [`ExecRequest`] what to run, an [`ExecResult`] what happened, a [`Violation`] what was refused and by
+//! which rule. Names are camelCase on the wire and in configuration files.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`policy`] | the policy of one sandbox, each rule with its origin |
+//! | [`pattern`] | the path patterns rules are written in, and their one matcher |
+//! | [`decide`] | the one function that answers "may this path be read, written, run?" |
+//! | [`limits`] | resource limits, presets, usage |
+//! | [`exec`] | request, events and result of one execution, and the assurance it ran under |
+//! | [`violation`] | refused accesses: kinds, severities, the bounded store, annotation |
+//! | [`grant`] | what a person decided, and the grants that follow from it |
+//! | [`error`] | one error type; its kinds are the wire names of all refusals and failures |
+#![forbid(unsafe_code)]
+
+pub mod decide;
+pub mod error;
+pub mod exec;
+pub mod grant;
+pub mod limits;
+pub mod pattern;
+pub mod policy;
+pub mod violation;
+
+pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
+pub use error::{Error, ErrorKind, Result};
+pub use exec::{Assurance, Command, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Stdin, Usage};
+pub use grant::{Decision, Grant, GrantScope};
+pub use limits::Limits;
+pub use pattern::PathPattern;
+pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleLayer, RuleSource};
+pub use violation::{Certainty, Operation, Severity, Violation, ViolationKind, ViolationStore};

@@ -1,0 +1,355 @@
+//! What was refused: exactly what, by which rule, and how sure we are.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Access, DenyReason, RuleSource};
+
+/// What sort of refusal this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ViolationKind {
+    HeredocInjection,
+    ShellMetacharacterAbuse,
+    VariableInjection,
+    DangerousPattern,
+    CriticalPathRemoval,
+    SensitiveFileAccess,
+    PathAccessDenied,
+    CommandBlocked,
+    DisallowedTempWrite,
+    NetworkViolation,
+    /// A system call that the fence does not let through.
+    SyscallDenied,
+    /// A resource limit was reached.
+    ResourceLimit,
+}
+
+impl ViolationKind {
+    #[must_use]
+    pub fn default_severity(self) -> Severity {
+        match self {
+            Self::HeredocInjection | Self::VariableInjection | Self::SensitiveFileAccess => Severity::High,
+            Self::CriticalPathRemoval => Severity::Critical,
+            Self::DisallowedTempWrite => Severity::Low,
+            Self::ShellMetacharacterAbuse
+            | Self::DangerousPattern
+            | Self::PathAccessDenied
+            | Self::CommandBlocked
+            | Self::NetworkViolation
+            | Self::SyscallDenied
+            | Self::ResourceLimit => Severity::Medium,
+        }
+    }
+
+    /// The wire name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HeredocInjection => "heredoc_injection",
+            Self::ShellMetacharacterAbuse => "shell_metacharacter_abuse",
+            Self::VariableInjection => "variable_injection",
+            Self::DangerousPattern => "dangerous_pattern",
+            Self::CriticalPathRemoval => "critical_path_removal",
+            Self::SensitiveFileAccess => "sensitive_file_access",
+            Self::PathAccessDenied => "path_access_denied",
+            Self::CommandBlocked => "command_blocked",
+            Self::DisallowedTempWrite => "disallowed_temp_write",
+            Self::NetworkViolation => "network_violation",
+            Self::SyscallDenied => "syscall_denied",
+            Self::ResourceLimit => "resource_limit",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+impl Severity {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// What the program tried to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Operation {
+    Open,
+    Create,
+    Remove,
+    Rename,
+    Link,
+    Symlink,
+    Mkdir,
+    Truncate,
+    Chmod,
+    Chown,
+    Utime,
+    Xattr,
+    Stat,
+    List,
+    Execute,
+    Connect,
+    Bind,
+    Send,
+    Signal,
+    Syscall,
+    /// A limit was reached rather than a call made.
+    Limit,
+}
+
+/// Whether the refusal was reported by the mechanism itself or inferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Certainty {
+    /// The fence itself refused this call and says so.
+    Certain,
+    /// Concluded from policy and outcome.
+    Inferred,
+}
+
+/// One refused access.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Violation {
+    pub kind: ViolationKind,
+    pub severity: Severity,
+    pub operation: Operation,
+    /// Absolute host path, `address:port`, program, system call or limit.
+    pub resource: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<DenyReason>,
+    /// The rule as it was written, and where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_source: Option<RuleSource>,
+    /// Process id inside the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
+    /// Milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    /// True when the fence itself refused the call, false when it was concluded afterwards.
+    pub certain: bool,
+    /// Whether it was stopped (and not merely noticed).
+    pub blocked: bool,
+    /// One sentence for a person.
+    pub message: String,
+}
+
+impl Violation {
+    /// `sensitive_file_access: read of /home/u/.ssh/id_rsa denied by ~/.ssh (built-in)`.
+    #[must_use]
+    pub fn one_line(&self) -> String {
+        format!("{} [{}] {}", self.kind.name(), self.severity.name(), self.message)
+    }
+}
+
+/// The last violations, oldest dropped first, with counts that stay right after dropping.
+#[derive(Debug, Clone, Default)]
+pub struct ViolationStore {
+    kept: VecDeque<Violation>,
+    capacity: usize,
+    total: u64,
+    by_kind: BTreeMap<ViolationKind, u64>,
+    by_severity: BTreeMap<Severity, u64>,
+}
+
+impl ViolationStore {
+    pub const DEFAULT_CAPACITY: usize = 1000;
+
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), ..Self::default() }
+    }
+
+    pub fn record(&mut self, violation: Violation) {
+        if self.kept.len() == self.capacity.max(1) {
+            self.kept.pop_front();
+        }
+        self.total += 1;
+        *self.by_kind.entry(violation.kind).or_default() += 1;
+        *self.by_severity.entry(violation.severity).or_default() += 1;
+        self.kept.push_back(violation);
+    }
+
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = &Violation> {
+        self.kept.iter()
+    }
+
+    pub fn of_kind(&self, kind: ViolationKind) -> impl Iterator<Item = &Violation> {
+        self.kept.iter().filter(move |violation| violation.kind == kind)
+    }
+
+    pub fn at_least(&self, severity: Severity) -> impl Iterator<Item = &Violation> {
+        self.kept.iter().filter(move |violation| violation.severity >= severity)
+    }
+
+    pub fn high_severity(&self) -> impl Iterator<Item = &Violation> {
+        self.at_least(Severity::High)
+    }
+
+    pub fn blocked(&self) -> impl Iterator<Item = &Violation> {
+        self.kept.iter().filter(|violation| violation.blocked)
+    }
+
+    /// The newest `count`, newest last.
+    pub fn recent(&self, count: usize) -> impl Iterator<Item = &Violation> {
+        self.kept.iter().skip(self.kept.len().saturating_sub(count))
+    }
+
+    /// Everything ever recorded, dropped ones included.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    #[must_use]
+    pub fn count_by_kind(&self, kind: ViolationKind) -> u64 {
+        self.by_kind.get(&kind).copied().unwrap_or(0)
+    }
+
+    #[must_use]
+    pub fn count_by_severity(&self, severity: Severity) -> u64 {
+        self.by_severity.get(&severity).copied().unwrap_or(0)
+    }
+
+    #[must_use]
+    pub fn has_critical(&self) -> bool {
+        self.count_by_severity(Severity::Critical) > 0
+    }
+
+    pub fn clear(&mut self) {
+        *self = Self::new(self.capacity);
+    }
+
+    /// `3 violations: 2 high, 1 medium`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let plural = if self.total == 1 { "violation" } else { "violations" };
+        if self.total == 0 {
+            return format!("no {plural}");
+        }
+        let parts: Vec<String> = self
+            .by_severity
+            .iter()
+            .rev()
+            .map(|(severity, count)| format!("{count} {}", severity.name()))
+            .collect();
+        format!("{} {plural}: {}", self.total, parts.join(", "))
+    }
+}
+
+/// The violations as an XML block to append to a command's stderr; empty when there are none.
+#[must_use]
+pub fn annotate(violations: &[Violation]) -> String {
+    if violations.is_empty() {
+        return String::new();
+    }
+    let mut xml = String::from("<sandbox_violations>\n");
+    for violation in violations {
+        xml.push_str(&format!(
+            "  <violation type=\"{}\" severity=\"{}\" blocked=\"{}\">\n    <message>{}</message>\n    <trigger>{}</trigger>\n",
+            violation.kind.name(),
+            violation.severity.name(),
+            violation.blocked,
+            escape(&violation.message),
+            escape(&violation.resource),
+        ));
+        if let Some(rule) = &violation.rule {
+            xml.push_str(&format!("    <context>{}</context>\n", escape(rule)));
+        }
+        xml.push_str("  </violation>\n");
+    }
+    xml.push_str("</sandbox_violations>\n");
+    xml
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn violation(kind: ViolationKind, resource: &str) -> Violation {
+        Violation {
+            kind,
+            severity: kind.default_severity(),
+            operation: Operation::Open,
+            resource: resource.to_owned(),
+            access: Some(Access::Read),
+            reason: None,
+            rule: Some("~/.ssh".to_owned()),
+            rule_source: None,
+            pid: None,
+            program: None,
+            argv: vec![],
+            time_ms: 0,
+            certain: true,
+            blocked: true,
+            message: format!("read of {resource} denied"),
+        }
+    }
+
+    #[test]
+    fn the_oldest_is_dropped_and_counts_stay() {
+        let mut store = ViolationStore::new(2);
+        for resource in ["a", "b", "c"] {
+            store.record(violation(ViolationKind::SensitiveFileAccess, resource));
+        }
+        store.record(violation(ViolationKind::CriticalPathRemoval, "d"));
+        let kept: Vec<_> = store.all().map(|v| v.resource.as_str()).collect();
+        assert_eq!(kept, ["c", "d"]);
+        assert_eq!(store.total(), 4);
+        assert_eq!(store.count_by_kind(ViolationKind::SensitiveFileAccess), 3);
+        assert_eq!(store.high_severity().count(), 2);
+        assert!(store.has_critical());
+        assert_eq!(store.summary(), "4 violations: 1 critical, 3 high");
+        store.clear();
+        assert_eq!(store.summary(), "no violations");
+    }
+
+    #[test]
+    fn annotation_escapes_and_is_empty_for_nothing() {
+        assert_eq!(annotate(&[]), "");
+        let xml = annotate(&[violation(ViolationKind::PathAccessDenied, "/a<b>&\"'")]);
+        assert!(xml.contains("<trigger>/a&lt;b&gt;&amp;&quot;&apos;</trigger>"), "{xml}");
+        assert!(xml.contains("type=\"path_access_denied\" severity=\"medium\" blocked=\"true\""), "{xml}");
+    }
+}
