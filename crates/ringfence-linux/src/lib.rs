@@ -1,0 +1,4 @@
+//! The kernel side of the local fence, and the only home of `unsafe`.
+#![cfg(target_os = "linux")]
+
+pub mod seccomp;
