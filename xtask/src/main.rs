@@ -1,2 +1,58 @@
-//! Build automation: `cargo xtask test` and `cargo xtask bench`.
-fn main() {}
+//! Build automation, run as `cargo xtask COMMAND`.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`test`] | the steps of `cargo xtask test`, in order |
+//! | [`report`] | runs steps, times them, prints the summary |
+//! | [`shell`] | starts other programs; the only place that does |
+//! | [`packages`] | the programs that tests need, and how to get them |
+//! | [`macos`] | type-checks and lints for macOS from any machine |
+//! | [`unprivileged`] | runs the fence's tests again as an ordinary user |
+//! | [`tidy`] | rules of the house that no compiler checks |
+//! | [`bench`] | interleaved comparisons of start-up cost |
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal program for developers")]
+
+mod bench;
+mod macos;
+mod packages;
+mod report;
+mod shell;
+mod test;
+mod tidy;
+mod unprivileged;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test [--only STEP[,STEP]…]   everything a change must pass; the steps are
+                               tools, tidy, fmt, clippy, macos, deny, tests, doc-tests, unprivileged
+  tidy                         only the rules of the house
+  bench [NAME] [--quick]       interleaved comparisons; the names are: cold-start
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["test"] => test::run(None),
+        ["test", "--only", steps] => test::run(Some(steps)),
+        ["tidy"] => test::run(Some("tidy")),
+        ["bench", options @ ..] => bench::run(options),
+        [bench::MEASURE_COMMAND] => bench::measure_for_parent(),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => {
+            eprint!("unknown arguments: {}\n\n{USAGE}", words.join(" "));
+            Ok(ExitCode::from(2))
+        }
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,100 @@
+//! Runs the fence's tests again as an ordinary user.
+//!
+//! Root passes many checks that nobody else passes, so a fence tested only as root is hardly tested.
+//! When this program runs as root, the test binaries that are already built run once more as a numeric
+//! user that owns nothing. Root's tool chain is usually below a closed home directory; inside a mount
+//! namespace of its own it is bound to an open place. The namespace ends with the run and the scratch
+//! directory is removed, so nothing is left on the host.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::packages::SYSTEM_PATH;
+use crate::report::Done;
+use crate::{shell, test};
+
+/// A user and group that own nothing on any machine we know.
+pub(crate) const USER: u32 = 54321;
+
+/// Whose tests depend on who runs them.
+const PACKAGES: &[&str] = &["ringfence-linux", "ringfence-local", "ringfence-cli"];
+
+const SCRIPT: &str = include_str!("unprivileged.sh");
+
+pub(crate) fn run() -> Result<Done> {
+    if shell::user_id()? != 0 {
+        return Ok(Done::skipped("not root: the tests above already ran as an ordinary user, and only so"));
+    }
+    let binaries = test_binaries()?;
+    if binaries.is_empty() {
+        return Ok(Done::skipped(format!("none of {} has tests", PACKAGES.join(", "))));
+    }
+    // Removed from out here, where the tool chain is not mounted into it.
+    let scratch = shell::ScratchDir::new("unprivileged")?;
+    let mut list = String::new();
+    for (directory, binary) in &binaries {
+        writeln!(list, "{}\t{}", directory.display(), binary.display())?;
+    }
+    let list_file = scratch.path().join("binaries");
+    std::fs::write(&list_file, list).context("writing the list of test binaries")?;
+
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let from_environment = |name: &str, fallback: &str| {
+        std::env::var_os(name).map_or_else(|| home.join(fallback), PathBuf::from)
+    };
+    let mut command = shell::program("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "bash", "-c", SCRIPT, "unprivileged.sh"])
+        .arg(scratch.path())
+        .arg(USER.to_string())
+        .arg(shell::clean_root()?)
+        .arg(from_environment("RUSTUP_HOME", ".rustup"))
+        .arg(from_environment("CARGO_HOME", ".cargo").join("bin"))
+        .arg(SYSTEM_PATH);
+    println!("{} test binaries as user {USER}", binaries.len());
+    // The script is an argument; showing the command would print all of it.
+    test::judge(shell::run_tests_as(&mut command, "unshare --mount … setpriv … TEST-BINARY")?)
+}
+
+/// Directory to run in, and executable, of every test binary.
+fn test_binaries() -> Result<Vec<(PathBuf, PathBuf)>> {
+    let members = members()?;
+    let mut cargo = shell::cargo();
+    cargo.args(["test", "--no-run", "--message-format=json"]);
+    let mut any = false;
+    for name in PACKAGES.iter().filter(|name| members.contains(**name)) {
+        cargo.args(["-p", name]);
+        any = true;
+    }
+    if !any {
+        return Ok(Vec::new());
+    }
+    let mut binaries = Vec::new();
+    for line in shell::output(&mut cargo)?.lines().filter(|line| line.starts_with('{')) {
+        let message: Value = serde_json::from_str(line).context("reading the messages of cargo")?;
+        if message["profile"]["test"] != true {
+            continue;
+        }
+        let (Some(manifest), Some(executable)) =
+            (message["manifest_path"].as_str(), message["executable"].as_str())
+        else {
+            continue;
+        };
+        let directory = Path::new(manifest).parent().context("a manifest has no directory")?;
+        binaries.push((directory.to_owned(), PathBuf::from(executable)));
+    }
+    binaries.sort();
+    Ok(binaries)
+}
+
+fn members() -> Result<BTreeSet<String>> {
+    let metadata =
+        shell::output(shell::cargo().args(["metadata", "--format-version=1", "--no-deps", "--offline"]))?;
+    let metadata: Value = serde_json::from_str(&metadata).context("reading cargo metadata")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
+    Ok(packages.iter().filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
+}
