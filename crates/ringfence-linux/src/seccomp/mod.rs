@@ -1,1 +1,27 @@
-//! Seccomp programs.
+//! Seccomp programs: the static one that refuses, and the one that tells the supervisor.
+//!
+//! Both are built from tables ([`deny_table`], [`notify_table`]) by an assembler that cannot leave out the
+//! check of the machine ([`Program::for_arch`]).
+
+mod bpf;
+mod decide;
+mod deny;
+mod emit;
+mod install;
+mod notify;
+mod rule;
+
+#[cfg(test)]
+mod interpret;
+#[cfg(test)]
+mod tests;
+
+pub use bpf::Program;
+pub use deny::{Entry as DenyEntry, deny_table, static_program, static_program_for};
+pub use install::{Listener, install, install_listener, notify_supported, set_sync_wake_up};
+pub use libc::sock_filter;
+pub use notify::{
+    Entry as NotifyEntry, Group, NotifySet, Precision, Sends, notify_program, notify_program_for,
+    notify_table,
+};
+pub use rule::{Arch, Call, Test, Verdict};

@@ -1,0 +1,240 @@
+//! Which calls wait for the supervisor.
+//!
+//! The program only selects; the kernel's own rules (mounts, Landlock, the static program) decide whatever
+//! the supervisor lets continue. Calls of the stat family are never selected: that would double the time
+//! of every tool that walks a tree.
+
+use super::bpf::Program;
+use super::rule::{Arch, Call, Test, Verdict, call};
+use libc::sock_filter;
+
+/// How much the supervisor is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// Changes, connections, and every open.
+    #[default]
+    Full,
+    /// Changes and connections.
+    Writes,
+    /// Nothing.
+    Off,
+}
+
+/// Which calls that send to an address are notified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sends {
+    None,
+    /// `sendto` with an address. That of `sendmsg` lies behind a pointer, which no seccomp program can
+    /// follow.
+    ///
+    /// No local socket is reached that way, because the static program refuses to make datagram ones; an
+    /// internet datagram sent by `sendmsg` ends in the empty network namespace, unreported.
+    Sendto,
+    /// Every `sendmsg` and `sendmmsg` as well, also those on connected streams: some microseconds for each
+    /// message of a program that talks over local sockets.
+    All,
+}
+
+/// The calls sent to the supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotifySet {
+    /// Every open, also those that only read.
+    pub reads: bool,
+    /// Opens for writing, creation, removal, renaming, linking, attributes.
+    ///
+    /// Of the calls that take a directory descriptor only those relative to the working directory (which
+    /// includes absolute paths, as nearly all programs pass them), so that walkers such as `rm -rf` are not
+    /// slowed down. Renames and links count always: they can carry a protected name out of sight.
+    pub changes: bool,
+    /// Creation, and opening for writing, counts whatever the directory descriptor is: a protected name
+    /// that did not exist at the start can be refused. Means nothing without `changes`.
+    pub all_creates: bool,
+    /// `connect` and `bind`.
+    pub connects: bool,
+    pub sends: Sends,
+    /// `execve` and `execveat`.
+    pub execs: bool,
+}
+
+impl NotifySet {
+    #[must_use]
+    pub const fn new(precision: Precision) -> Self {
+        match precision {
+            Precision::Full => Self::full(),
+            Precision::Writes => Self::writes(),
+            Precision::Off => Self::off(),
+        }
+    }
+
+    #[must_use]
+    pub const fn full() -> Self {
+        Self { reads: true, ..Self::writes() }
+    }
+
+    #[must_use]
+    pub const fn writes() -> Self {
+        Self {
+            reads: false,
+            changes: true,
+            all_creates: true,
+            connects: true,
+            sends: Sends::Sendto,
+            execs: false,
+        }
+    }
+
+    #[must_use]
+    pub const fn off() -> Self {
+        Self {
+            reads: false,
+            changes: false,
+            all_creates: false,
+            connects: false,
+            sends: Sends::None,
+            execs: false,
+        }
+    }
+
+    /// Whether no call is selected at all, so that a listener would never hear anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !TABLE.iter().any(|entry| self.selects(entry.group))
+    }
+
+    /// Whether entries of this group are in force.
+    #[must_use]
+    pub const fn selects(&self, group: Group) -> bool {
+        match group {
+            Group::Read => self.reads,
+            Group::Change => self.changes,
+            Group::Create => self.changes && self.all_creates,
+            Group::Connect => self.connects,
+            Group::SendTo => matches!(self.sends, Sends::Sendto | Sends::All),
+            Group::SendMessage => matches!(self.sends, Sends::All),
+            Group::Exec => self.execs,
+        }
+    }
+}
+
+/// The field of [`NotifySet`] that puts an entry in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    Read,
+    Change,
+    Create,
+    Connect,
+    SendTo,
+    SendMessage,
+    Exec,
+}
+
+/// A call, the tests that must all hold, and the group it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub call: Call,
+    pub when: &'static [Test],
+    pub group: Group,
+}
+
+/// The notify program for this machine.
+#[must_use]
+pub fn notify_program(set: &NotifySet) -> Vec<sock_filter> {
+    notify_program_for(Arch::HOST, set)
+}
+
+/// The notify program for any machine.
+#[must_use]
+pub fn notify_program_for(arch: Arch, set: &NotifySet) -> Vec<sock_filter> {
+    let mut program = Program::for_arch(arch);
+    for entry in TABLE.iter().filter(|entry| set.selects(entry.group)) {
+        if let Some(nr) = entry.call.number(arch) {
+            program.add(nr, entry.when, Verdict::Notify);
+        }
+    }
+    program.assemble()
+}
+
+/// Every call that can be notified.
+#[must_use]
+pub const fn notify_table() -> &'static [Entry] {
+    TABLE
+}
+
+const fn entry(group: Group, call: Call, when: &'static [Test]) -> Entry {
+    Entry { call, when, group }
+}
+
+/// `AT_FDCWD` as the kernel sees it: an `int`.
+const CWD: u32 = libc::AT_FDCWD.cast_unsigned();
+
+/// `O_WRONLY`, `O_RDWR`, `O_CREAT`, `O_TRUNC`: the same bits on both machines. The unused access mode 3 has
+/// two of them.
+const WRITING: u64 = 0o1 | 0o2 | 0o100 | 0o1000;
+
+const ALWAYS: &[Test] = &[];
+/// The directory descriptor, first argument of nearly all `*at` calls.
+const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
+/// `symlinkat` takes it second.
+const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
+
+use Group::{Change, Connect, Create, Exec, Read, SendMessage, SendTo};
+
+const TABLE: &[Entry] = &[
+    // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
+    entry(Change, call!(x86 open), &[Test::any_of(1, WRITING)]),
+    entry(Read, call!(x86 open), ALWAYS),
+    entry(Change, call!(openat), &[Test::int_is(0, CWD), Test::any_of(2, WRITING)]),
+    entry(Create, call!(openat), &[Test::any_of(2, WRITING)]),
+    entry(Read, call!(openat), ALWAYS),
+    entry(Change, call!(openat2), ALWAYS),
+    entry(Read, call!(openat2), ALWAYS),
+    entry(Change, call!(x86 creat), ALWAYS),
+    entry(Change, call!(truncate), ALWAYS),
+    // New names.
+    entry(Change, call!(x86 mkdir), ALWAYS),
+    entry(Change, call!(mkdirat), DIR_IS_CWD),
+    entry(Create, call!(mkdirat), ALWAYS),
+    entry(Change, call!(x86 mknod), ALWAYS),
+    entry(Change, call!(mknodat), DIR_IS_CWD),
+    entry(Create, call!(mknodat), ALWAYS),
+    entry(Change, call!(x86 symlink), ALWAYS),
+    entry(Change, call!(symlinkat), SECOND_IS_CWD),
+    entry(Create, call!(symlinkat), ALWAYS),
+    entry(Change, call!(x86 link), ALWAYS),
+    entry(Change, call!(linkat), ALWAYS),
+    entry(Change, call!(x86 rename), ALWAYS),
+    // aarch64 has no plain rename; renameat is there on both.
+    entry(Change, call!(renameat), ALWAYS),
+    entry(Change, call!(renameat2), ALWAYS),
+    // Names that go.
+    entry(Change, call!(x86 unlink), ALWAYS),
+    entry(Change, call!(x86 rmdir), ALWAYS),
+    entry(Change, call!(unlinkat), DIR_IS_CWD),
+    // Attributes.
+    entry(Change, call!(x86 chmod), ALWAYS),
+    entry(Change, call!(fchmodat), DIR_IS_CWD),
+    entry(Change, call!(fchmodat2), DIR_IS_CWD),
+    entry(Change, call!(x86 chown), ALWAYS),
+    entry(Change, call!(x86 lchown), ALWAYS),
+    entry(Change, call!(fchownat), DIR_IS_CWD),
+    entry(Change, call!(x86 utime), ALWAYS),
+    entry(Change, call!(x86 utimes), ALWAYS),
+    entry(Change, call!(x86 futimesat), DIR_IS_CWD),
+    entry(Change, call!(utimensat), DIR_IS_CWD),
+    entry(Change, call!(setxattr), ALWAYS),
+    entry(Change, call!(lsetxattr), ALWAYS),
+    entry(Change, call!(setxattrat), DIR_IS_CWD),
+    entry(Change, call!(removexattr), ALWAYS),
+    entry(Change, call!(lremovexattr), ALWAYS),
+    entry(Change, call!(removexattrat), DIR_IS_CWD),
+    entry(Change, call!(file_setattr), DIR_IS_CWD),
+    // Sockets.
+    entry(Connect, call!(connect), ALWAYS),
+    entry(Connect, call!(bind), ALWAYS),
+    entry(SendTo, call!(sendto), &[Test::not_null(4)]),
+    entry(SendMessage, call!(sendmsg), ALWAYS),
+    entry(SendMessage, call!(sendmmsg), ALWAYS),
+    // Programs.
+    entry(Exec, call!(execve), ALWAYS),
+    entry(Exec, call!(execveat), ALWAYS),
+];
