@@ -1,4 +1,17 @@
 //! The kernel side of the local fence, and the only home of `unsafe`.
+//!
+//! A [`plan::Plan`] says what to build, as data. [`launch::launch`] clones a process into new
+//! namespaces; [`stage`] runs inside it, builds the root from the plan, and starts the command under
+//! Landlock and seccomp. Init and the host talk in [`report::Message`]s. Synchronous, no runtime, no
+//! configuration; everything that runs after the clone allocates nothing.
 #![cfg(target_os = "linux")]
 
+pub mod landlock;
+pub mod launch;
+mod mounts;
+pub mod plan;
+pub mod report;
 pub mod seccomp;
+mod stage;
+pub mod sys;
+pub mod warden;

@@ -32,13 +32,17 @@ pub fn static_program() -> Vec<sock_filter> {
 /// The static program for any machine.
 #[must_use]
 pub fn static_program_for(arch: Arch) -> Vec<sock_filter> {
+    program(arch).assemble()
+}
+
+pub(super) fn program(arch: Arch) -> Program {
     let mut program = Program::for_arch(arch).unknown(ENOSYS);
     for entry in TABLE {
         if let Some(nr) = entry.call.number(arch) {
             program.add(nr, entry.when, entry.verdict);
         }
     }
-    program.assemble()
+    program
 }
 
 /// The table, for documentation and tests.

@@ -21,7 +21,7 @@ pub use deny::{Entry as DenyEntry, deny_table, static_program, static_program_fo
 pub use install::{Listener, install, install_listener, notify_supported, set_sync_wake_up};
 pub use libc::sock_filter;
 pub use notify::{
-    Entry as NotifyEntry, Group, NotifySet, Precision, Sends, notify_program, notify_program_for,
-    notify_table,
+    Entry as NotifyEntry, Group, NotifySet, Precision, Sends, combined_program, combined_program_for,
+    notify_program, notify_program_for, notify_table,
 };
 pub use rule::{Arch, Call, Test, Verdict};

@@ -60,13 +60,22 @@ impl Table {
     }
 }
 
+fn deny_lines() -> impl Iterator<Item = Line> {
+    deny_table().iter().map(|&DenyEntry { call, when, verdict, .. }| Line { call, when, verdict })
+}
+
+fn notify_lines(set: NotifySet) -> impl Iterator<Item = Line> {
+    notify_table().iter().filter(move |entry| set.selects(entry.group)).map(|entry| Line {
+        call: entry.call,
+        when: entry.when,
+        verdict: Verdict::Notify,
+    })
+}
+
 fn tables() -> Vec<Table> {
     let deny = Table {
         name: "static".into(),
-        lines: deny_table()
-            .iter()
-            .map(|&DenyEntry { call, when, verdict, .. }| Line { call, when, verdict })
-            .collect(),
+        lines: deny_lines().collect(),
         unknown: ENOSYS,
         build: Box::new(static_program_for),
         bounds: (190, 12.0),
@@ -80,16 +89,19 @@ fn tables() -> Vec<Table> {
     ];
     let notify = sets.map(|(name, set, bounds)| Table {
         name: format!("notify {name}"),
-        lines: notify_table()
-            .iter()
-            .filter(|entry| set.selects(entry.group))
-            .map(|entry| Line { call: entry.call, when: entry.when, verdict: Verdict::Notify })
-            .collect(),
+        lines: notify_lines(set).collect(),
         unknown: ALLOW,
         build: Box::new(move |arch| notify_program_for(arch, &set)),
         bounds,
     });
-    std::iter::once(deny).chain(notify).collect()
+    let combined = Table {
+        name: "combined full".into(),
+        lines: deny_lines().chain(notify_lines(NotifySet::full())).collect(),
+        unknown: ENOSYS,
+        build: Box::new(|arch| combined_program_for(arch, &NotifySet::full())),
+        bounds: (200, 13.0),
+    };
+    [deny, combined].into_iter().chain(notify).collect()
 }
 
 /// Every number up to well beyond the last, and those with special bits.

@@ -1,0 +1,151 @@
+//! Starting a sandbox: the one spawn path of the native launcher.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::termios::Winsize;
+
+use crate::plan::{Exec, Plan};
+use crate::report::{Message, Step};
+use crate::stage::{Stage, run_init};
+use crate::sys::{self, Cloned};
+
+/// All the namespaces a sandbox has of its own.
+pub const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// A sandbox that is being built or runs.
+#[derive(Debug)]
+pub struct Sandboxed {
+    /// Of pid 1 inside; its end is the end of everything inside.
+    pub pid: i32,
+    pub pidfd: OwnedFd,
+    /// Where init reports; see [`Message`].
+    pub control: OwnedFd,
+}
+
+/// The command's standard descriptors.
+#[derive(Debug, Clone, Copy)]
+pub enum Stdio<'a> {
+    Descriptors([BorrowedFd<'a>; 3]),
+    /// A terminal of the sandbox's own; its master comes as [`Message::Terminal`].
+    Terminal(Winsize),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error("cannot make a control socket")]
+    Control(#[source] std::io::Error),
+    #[error("cannot create the sandbox's namespaces")]
+    Clone(#[source] std::io::Error),
+    #[error("cannot place the sandbox under its limits")]
+    Place(#[source] std::io::Error),
+    /// A step inside failed; `what` names the path where there is one.
+    #[error("cannot {}{what}", step.describe())]
+    Stage {
+        step: Step,
+        what: String,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl LaunchError {
+    /// Puts a report from inside into words, with the path it is about.
+    #[must_use]
+    pub fn from_report(plan: &Plan, step: Step, detail: u32, errno: i32) -> Self {
+        let detail = detail as usize;
+        let what = match step {
+            Step::Mount => plan.mounts.get(detail).map_or_else(String::new, |mount| {
+                format!(": {} {}", mount.verb(), mount.target().to_string_lossy())
+            }),
+            Step::LandlockRule => plan
+                .landlock
+                .as_ref()
+                .and_then(|(_, rules)| rules.get(detail))
+                .map_or_else(String::new, |rule| format!(" for {}", rule.path.to_string_lossy())),
+            _ => String::new(),
+        };
+        Self::Stage { step, what, source: std::io::Error::from_raw_os_error(errno) }
+    }
+}
+
+/// Starts a sandbox that runs one command. Returns as soon as its first process exists; all that
+/// follows is reported on `control`.
+///
+/// The sandbox dies with the *thread* that calls this (the kernel's rule for parent-death signals), so
+/// call it from one that lives as long as the sandbox. `place` is called with the new process's pid
+/// before the command may start, to put it under resource limits.
+pub fn launch(
+    plan: &Plan,
+    exec: &Exec,
+    stdio: Stdio<'_>,
+    place: Option<&mut dyn FnMut(i32) -> std::io::Result<()>>,
+) -> Result<Sandboxed, LaunchError> {
+    let (host, inside) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|errno| LaunchError::Control(errno.into()))?;
+    let identity = |id: u32| CString::new(format!("{id} {id} 1\n")).unwrap_or_default();
+    let uid_map = identity(rustix::process::geteuid().as_raw());
+    let gid_map = identity(rustix::process::getegid().as_raw());
+    let (stdio, tty) = match stdio {
+        Stdio::Descriptors(fds) => (fds.map(|fd| fd.as_raw_fd()), None),
+        Stdio::Terminal(size) => ([-1; 3], Some(size)),
+    };
+    let stage = Stage {
+        plan,
+        exec,
+        stdio,
+        tty,
+        control: inside.as_fd(),
+        wait_for_go: place.is_some(),
+        uid_map: uid_map.as_bytes(),
+        gid_map: gid_map.as_bytes(),
+    };
+    match sys::clone(NAMESPACES).map_err(|errno| LaunchError::Clone(errno.into()))? {
+        Cloned::Child => run_init(&stage),
+        Cloned::Parent { pid, pidfd } => {
+            let sandboxed = Sandboxed { pid, pidfd, control: host };
+            if let Some(place) = place {
+                let placed = place(pid).and_then(|()| {
+                    Message::Go.send(sandboxed.control.as_fd(), None).map_err(std::io::Error::from)
+                });
+                if let Err(error) = placed {
+                    sandboxed.kill();
+                    return Err(LaunchError::Place(error));
+                }
+            }
+            Ok(sandboxed)
+        }
+    }
+}
+
+impl Sandboxed {
+    /// Ends everything inside, at once, and waits for it.
+    pub fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+        self.wait();
+    }
+
+    /// Waits until pid 1 has ended and reaps it. Harmless when that has been done.
+    pub fn wait(&self) {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+    }
+
+    /// Asks everything inside to end.
+    pub fn terminate(&self, signal: i32) {
+        // A sandbox that is already gone needs no asking.
+        let _ = Message::Terminate { signal }.send(self.control.as_fd(), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Mounts through descriptors: what is mounted, and where, is opened first and cannot be swapped for
+//! something else in between.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+};
+
+use crate::plan::{BindAccess, MountStep};
+use crate::stage::open_target;
+use crate::sys::{self, MountAttr, Sys};
+
+const MASK_FILE: &CStr = c"/.mask-file";
+const MASK_DIR: &CStr = c"/.mask-dir";
+
+const READ_ONLY: MountAttr = MountAttr { set: libc::MOUNT_ATTR_RDONLY, clear: 0 };
+
+pub(crate) fn execute(host: BorrowedFd<'_>, step: &MountStep) -> Sys<()> {
+    match step {
+        MountStep::Dir { path, mode } => match rustix::fs::mkdir(path.as_c_str(), Mode::from_raw_mode(*mode))
+        {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(errno),
+        },
+        MountStep::File { path } => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            rustix::fs::open(path.as_c_str(), flags, Mode::from_raw_mode(0o644)).map(drop)
+        }
+        MountStep::Symlink { target, path } => rustix::fs::symlink(target.as_c_str(), path.as_c_str()),
+        MountStep::Bind { source, target, access } => {
+            let tree = host_tree(host, source)?;
+            sys::mount_setattr(tree.as_fd(), c"", true, bind_attributes(*access))?;
+            attach(tree.as_fd(), open_target(target)?.as_fd())
+        }
+        MountStep::Tmpfs { target, mode, size } => {
+            attach(tmpfs(*mode, *size)?.as_fd(), open_target(target)?.as_fd())
+        }
+        MountStep::Proc { target } => {
+            let proc = new_filesystem(c"proc", &[], READ_ONLY.set | libc::MOUNT_ATTR_NOEXEC)?;
+            attach(proc.as_fd(), open_target(target)?.as_fd())
+        }
+        MountStep::Devpts { target } => {
+            let options = [(c"newinstance", c""), (c"ptmxmode", c"0666"), (c"mode", c"0620")];
+            let devpts = new_filesystem(c"devpts", &options, libc::MOUNT_ATTR_NOEXEC)?;
+            attach(devpts.as_fd(), open_target(target)?.as_fd())
+        }
+        MountStep::Mask { target } => on_existing(target, |fd| {
+            let is_dir = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) == FileType::Directory;
+            let mask = clone_tree(CWD, if is_dir { MASK_DIR } else { MASK_FILE }, false)?;
+            sys::mount_setattr(mask.as_fd(), c"", false, READ_ONLY)?;
+            attach(mask.as_fd(), fd)
+        }),
+        MountStep::Seal { target } => on_existing(target, |fd| {
+            let tree = clone_tree(fd, c"", true)?;
+            sys::mount_setattr(tree.as_fd(), c"", true, READ_ONLY)?;
+            attach(tree.as_fd(), fd)
+        }),
+        MountStep::Pin { target } => on_existing(target, |fd| attach(clone_tree(fd, c"", true)?.as_fd(), fd)),
+        MountStep::ReadOnly { target } => make_read_only(target),
+    }
+}
+
+/// Runs `mount` on the opened target; a target that vanished since the plan was made needs nothing.
+fn on_existing(target: &CStr, mount: impl FnOnce(BorrowedFd<'_>) -> Sys<()>) -> Sys<()> {
+    match open_target(target) {
+        Ok(fd) => mount(fd.as_fd()),
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn bind_attributes(access: BindAccess) -> MountAttr {
+    let set = match access {
+        BindAccess::ReadOnly => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        BindAccess::ReadWrite => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        // Read-only does not stop writing *to* a device, only changing the node.
+        BindAccess::Device => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC,
+    };
+    MountAttr { set, clear: 0 }
+}
+
+/// A detached copy of what the host has at `source`, no link followed on the way.
+fn host_tree(host: BorrowedFd<'_>, source: &CStr) -> Sys<OwnedFd> {
+    let relative = source.to_bytes_with_nul();
+    let relative = relative.strip_prefix(b"/").unwrap_or(relative);
+    // Stripping a leading byte keeps the terminator.
+    let relative = CStr::from_bytes_with_nul(relative).map_err(|_| Errno::INVAL)?;
+    if relative.is_empty() {
+        return clone_tree(host, c"", true);
+    }
+    let opened = rustix::fs::openat2(
+        host,
+        relative,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )?;
+    clone_tree(opened.as_fd(), c"", true)
+}
+
+fn clone_tree(dir: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Sys<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    open_tree(dir, path, flags)
+}
+
+fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> Sys<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, c"", target, c"", flags)
+}
+
+/// Attaches a detached mount over a path of the current root.
+pub(crate) fn attach_over(tree: BorrowedFd<'_>, path: &CStr) -> Sys<()> {
+    move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// A detached tmpfs.
+pub(crate) fn tmpfs(mode: u32, size: Option<u64>) -> Sys<OwnedFd> {
+    let (mut mode_text, mut size_text) = ([0_u8; 24], [0_u8; 24]);
+    let mode = digits(mode.into(), 8, &mut mode_text)?;
+    let options: &[_] = match size {
+        Some(size) => &[(c"mode", mode), (c"size", digits(size, 10, &mut size_text)?)],
+        None => &[(c"mode", mode)],
+    };
+    new_filesystem(c"tmpfs", options, libc::MOUNT_ATTR_NODEV)
+}
+
+fn new_filesystem(kind: &CStr, options: &[(&CStr, &CStr)], attributes: u64) -> Sys<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        if value.is_empty() {
+            rustix::mount::fsconfig_set_flag(&context, *key)?;
+        } else {
+            fsconfig_set_string(&context, *key, *value)?;
+        }
+    }
+    fsconfig_create(&context)?;
+    let attributes = u32::try_from(attributes | libc::MOUNT_ATTR_NOSUID).map_err(|_| Errno::INVAL)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::from_bits_retain(attributes))
+}
+
+/// Writes a number without allocating.
+fn digits(mut value: u64, base: u64, buffer: &mut [u8; 24]) -> Sys<&CStr> {
+    let mut start = buffer.len() - 1;
+    buffer[start] = 0;
+    loop {
+        start -= 1;
+        buffer[start] = b'0' + u8::try_from(value % base).unwrap_or(0);
+        value /= base;
+        if value == 0 {
+            break;
+        }
+    }
+    CStr::from_bytes_with_nul(&buffer[start..]).map_err(|_| Errno::INVAL)
+}
+
+/// The two things masks are made of: a file and a directory that nobody may open.
+pub(crate) fn make_masks() -> Sys<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::open(MASK_FILE, flags, Mode::empty())?;
+    rustix::fs::mkdir(MASK_DIR, Mode::empty())
+}
+
+/// Their names are no longer needed once the masks are mounted.
+pub(crate) fn remove_masks() -> Sys<()> {
+    rustix::fs::unlink(MASK_FILE)?;
+    rustix::fs::rmdir(MASK_DIR)
+}
+
+pub(crate) fn make_read_only(path: &CStr) -> Sys<()> {
+    sys::mount_setattr(CWD, path, false, READ_ONLY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_their_base() {
+        let mut buffer = [0; 24];
+        assert_eq!(digits(0o1777, 8, &mut buffer).unwrap(), c"1777");
+        assert_eq!(digits(0, 10, &mut buffer).unwrap(), c"0");
+        assert_eq!(digits(1 << 40, 10, &mut buffer).unwrap(), c"1099511627776");
+    }
+}

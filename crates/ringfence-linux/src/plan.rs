@@ -1,0 +1,141 @@
+//! What to build, as data: computed once per policy on the host side, executed without allocation in
+//! the child.
+
+use std::ffi::{CStr, CString};
+
+use crate::landlock::Rights;
+use crate::sys::CStringArray;
+
+/// One step of building the root, executed in order after the new (empty, tmpfs) root is in place.
+/// Targets are absolute, canonical paths in the new root; sources are the same on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MountStep {
+    /// Make a directory; one that exists is fine.
+    Dir {
+        path: CString,
+        mode: u32,
+    },
+    /// Make an empty file, as a place to mount on.
+    File {
+        path: CString,
+    },
+    Symlink {
+        target: CString,
+        path: CString,
+    },
+    /// Show the host's `source` at `target`, with all mounts below it.
+    Bind {
+        source: CString,
+        target: CString,
+        access: BindAccess,
+    },
+    /// A fresh writable file system of the sandbox's own.
+    Tmpfs {
+        target: CString,
+        mode: u32,
+        size: Option<u64>,
+    },
+    Proc {
+        target: CString,
+    },
+    Devpts {
+        target: CString,
+    },
+    /// Cover `target` with something that refuses every access. A target that has vanished is skipped.
+    Mask {
+        target: CString,
+    },
+    /// Make `target` read-only, with all below it. A target that has vanished is skipped.
+    Seal {
+        target: CString,
+    },
+    /// Make `target` a mount point, so that it can't be renamed or removed.
+    Pin {
+        target: CString,
+    },
+    /// Make the mount at `target` itself read-only, leaving the mounts below it as they are.
+    ReadOnly {
+        target: CString,
+    },
+}
+
+impl MountStep {
+    /// The path a failure of this step is about.
+    #[must_use]
+    pub fn target(&self) -> &CStr {
+        match self {
+            Self::Dir { path, .. } | Self::File { path } | Self::Symlink { path, .. } => path,
+            Self::Bind { target, .. }
+            | Self::Tmpfs { target, .. }
+            | Self::Proc { target }
+            | Self::Devpts { target }
+            | Self::Mask { target }
+            | Self::Seal { target }
+            | Self::Pin { target }
+            | Self::ReadOnly { target } => target,
+        }
+    }
+
+    /// What the step does, for error messages.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Dir { .. } => "make directory",
+            Self::File { .. } => "make file",
+            Self::Symlink { .. } => "make symlink",
+            Self::Bind { .. } => "bind",
+            Self::Tmpfs { .. } => "mount tmpfs on",
+            Self::Proc { .. } => "mount proc on",
+            Self::Devpts { .. } => "mount devpts on",
+            Self::Mask { .. } => "mask",
+            Self::Seal { .. } => "protect",
+            Self::Pin { .. } => "pin",
+            Self::ReadOnly { .. } => "make read-only",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BindAccess {
+    ReadOnly,
+    ReadWrite,
+    /// A device node: usable, but its own attributes can't be changed.
+    Device,
+}
+
+/// Beneath `path`, Landlock lets `rights` through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LandlockRule {
+    pub path: CString,
+    pub rights: Rights,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rlimit {
+    pub resource: u32,
+    pub soft: u64,
+    pub hard: u64,
+}
+
+/// How the fence is built; independent of the command that will run in it.
+#[derive(Debug)]
+pub struct Plan {
+    pub hostname: CString,
+    pub mounts: Vec<MountStep>,
+    /// The kernel's Landlock version and the rules; none when the kernel has no Landlock.
+    pub landlock: Option<(u32, Vec<LandlockRule>)>,
+    pub rlimits: Vec<Rlimit>,
+    pub static_filter: Vec<libc::sock_filter>,
+    /// Sends the calls it names to the supervisor; none runs without one.
+    pub notify_filter: Option<Vec<libc::sock_filter>>,
+}
+
+/// The command, ready for `execve`.
+#[derive(Debug)]
+pub struct Exec {
+    /// Tried in order, as `execvp` would.
+    pub candidates: Vec<CString>,
+    pub argv: CStringArray,
+    pub env: CStringArray,
+    pub cwd: CString,
+}

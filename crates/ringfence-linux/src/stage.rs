@@ -1,0 +1,327 @@
+//! What happens inside, between the clone and the command: first as pid 1 of the new namespaces
+//! ([`run_init`]), then as the process that becomes the command ([`run_payload`]).
+//!
+//! Nothing here allocates, locks or panics: the process may be a clone of a multi-threaded one. Every
+//! failure is reported to the host as (step, detail, errno) and ends the sandbox.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags};
+use rustix::process::Signal;
+
+use crate::landlock::Ruleset;
+use crate::mounts;
+use crate::plan::{Exec, Plan};
+use crate::report::{Message, Step};
+use crate::seccomp;
+use crate::sys::{self, Cloned, Sys};
+
+/// Everything the child needs, prepared before the clone.
+#[derive(Debug)]
+pub(crate) struct Stage<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) exec: &'a Exec,
+    /// The three standard descriptors of the command; ignored with a terminal.
+    pub(crate) stdio: [RawFd; 3],
+    /// Give the command a terminal of its own and send its master to the host.
+    pub(crate) tty: Option<rustix::termios::Winsize>,
+    /// Our end of the control socket.
+    pub(crate) control: BorrowedFd<'a>,
+    /// Wait for the host's word before starting the command (it may have to place us in a cgroup).
+    pub(crate) wait_for_go: bool,
+    pub(crate) uid_map: &'a [u8],
+    pub(crate) gid_map: &'a [u8],
+}
+
+/// A step that failed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Failure {
+    step: Step,
+    detail: usize,
+    errno: Errno,
+}
+
+trait OrFail<T> {
+    fn or_fail(self, step: Step) -> Result<T, Failure>;
+}
+
+impl<T> OrFail<T> for Sys<T> {
+    fn or_fail(self, step: Step) -> Result<T, Failure> {
+        self.map_err(|errno| Failure { step, detail: 0, errno })
+    }
+}
+
+impl<T> OrFail<T> for std::io::Result<T> {
+    fn or_fail(self, step: Step) -> Result<T, Failure> {
+        self.map_err(|error| {
+            let errno = Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO));
+            Failure { step, detail: 0, errno }
+        })
+    }
+}
+
+/// Runs as pid 1; never returns.
+pub(crate) fn run_init(stage: &Stage<'_>) -> ! {
+    let code = match init(stage) {
+        Ok(()) => 0,
+        Err(failure) => {
+            report_failure(stage.control, failure);
+            1
+        }
+    };
+    sys::exit_now(code)
+}
+
+fn report_failure(control: BorrowedFd<'_>, failure: Failure) {
+    let message = Message::Failed {
+        step: failure.step,
+        detail: u32::try_from(failure.detail).unwrap_or(u32::MAX),
+        errno: failure.errno.raw_os_error(),
+    };
+    // If the host is gone there is nobody left to tell.
+    let _ = message.send(control, None);
+}
+
+fn init(stage: &Stage<'_>) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
+    write_id_maps(stage)?;
+    rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .or_fail(Step::PrivateMounts)?;
+    build_root(stage.plan)?;
+    sys::loopback_up().or_fail(Step::Loopback)?;
+    sys::sethostname(&stage.plan.hostname).or_fail(Step::Hostname)?;
+
+    if stage.wait_for_go {
+        Message::receive(stage.control).or_fail(Step::WaitForHost)?;
+    }
+    let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
+    let payload = start_payload(stage)?;
+
+    // From here on this process only reaps. It must not be a way out for what it reaps: without
+    // capabilities and not dumpable, it can be neither traced nor opened through /proc.
+    sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .or_fail(Step::NotDumpable)?;
+    let _ = rustix::thread::set_name(c"ringfence-init");
+    reap_until_done(stage.control, signals.as_fd(), payload);
+    Ok(())
+}
+
+fn write_id_maps(stage: &Stage<'_>) -> Result<(), Failure> {
+    write_file(c"/proc/self/setgroups", b"deny").or_fail(Step::UserMap)?;
+    write_file(c"/proc/self/uid_map", stage.uid_map).or_fail(Step::UserMap)?;
+    write_file(c"/proc/self/gid_map", stage.gid_map).or_fail(Step::UserMap)
+}
+
+fn write_file(path: &CStr, content: &[u8]) -> Sys<()> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, content).map(drop)
+}
+
+/// Where the host's root hangs while the new one is being built.
+const OLD_ROOT: &CStr = c"/.host";
+
+fn build_root(plan: &Plan) -> Result<(), Failure> {
+    let root = mounts::tmpfs(0o755, None).or_fail(Step::NewRoot)?;
+    mounts::attach_over(root.as_fd(), c"/tmp")
+        .or_else(|_| mounts::attach_over(root.as_fd(), c"/usr"))
+        .or_fail(Step::NewRoot)?;
+    rustix::process::fchdir(&root).or_fail(Step::NewRoot)?;
+    rustix::fs::mkdir(c".host", Mode::from_raw_mode(0o700)).or_fail(Step::NewRoot)?;
+    rustix::process::pivot_root(c".", c".host").or_fail(Step::PivotRoot)?;
+    rustix::process::chdir(c"/").or_fail(Step::PivotRoot)?;
+    mounts::make_masks().or_fail(Step::NewRoot)?;
+
+    let host = rustix::fs::open(OLD_ROOT, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .or_fail(Step::PivotRoot)?;
+    for (index, step) in plan.mounts.iter().enumerate() {
+        mounts::execute(host.as_fd(), step).map_err(|errno| Failure {
+            step: Step::Mount,
+            detail: index,
+            errno,
+        })?;
+    }
+    drop(host);
+
+    mounts::remove_masks().or_fail(Step::SealRoot)?;
+    rustix::mount::unmount(OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
+    rustix::fs::rmdir(OLD_ROOT).or_fail(Step::DetachHost)?;
+    mounts::make_read_only(c"/").or_fail(Step::SealRoot)
+}
+
+/// Forks the process that becomes the command, and passes its notification listener (and terminal) on
+/// to the host. Returns its pid.
+fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
+    let terminal = stage.tty.map(open_terminal).transpose().or_fail(Step::Terminal)?;
+    let (tell, told) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .or_fail(Step::StartCommand)?;
+
+    // The two share their descriptor table until the listener exists: so this process can send it to
+    // the host although the command's own process may no longer make such calls.
+    match sys::clone(libc::CLONE_FILES).or_fail(Step::StartCommand)? {
+        Cloned::Child => run_payload(stage, told.as_fd(), terminal.as_ref().map(|(_, slave)| slave.as_fd())),
+        Cloned::Parent { pid, pidfd } => {
+            let mut fds = [PollFd::new(&tell, PollFlags::IN), PollFd::new(&pidfd, PollFlags::IN)];
+            poll(&mut fds, None).or_fail(Step::StartCommand)?;
+            let master = terminal.as_ref().map(|(master, _)| master.as_fd());
+            if let Some(master) = master {
+                Message::Terminal.send(stage.control, Some(master)).or_fail(Step::StartCommand)?;
+            }
+            if fds[0].revents().contains(PollFlags::IN) {
+                match Message::receive(tell.as_fd()).or_fail(Step::StartCommand)? {
+                    Message::Listener { fd } => {
+                        let listener = sys::adopt(fd);
+                        Message::Listener { fd: -1 }
+                            .send(stage.control, Some(listener.as_fd()))
+                            .or_fail(Step::StartCommand)?;
+                    }
+                    // A failure, or "about to run" where nothing is supervised.
+                    other => other.send(stage.control, None).or_fail(Step::StartCommand)?,
+                }
+            }
+            Ok(pid)
+        }
+    }
+}
+
+/// A new terminal in this mount namespace: (master, slave).
+fn open_terminal(size: rustix::termios::Winsize) -> Sys<(OwnedFd, OwnedFd)> {
+    let master =
+        rustix::fs::open(c"/dev/pts/ptmx", OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::pty::unlockpt(&master)?;
+    let flags =
+        rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY | rustix::pty::OpenptFlags::CLOEXEC;
+    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    rustix::termios::tcsetwinsize(&slave, size)?;
+    Ok((master, slave))
+}
+
+/// Reaps until the command ends (or the host is gone), then returns; the end of pid 1 ends every
+/// process that is left.
+fn reap_until_done(control: BorrowedFd<'_>, signals: BorrowedFd<'_>, payload: i32) {
+    loop {
+        let mut fds = [PollFd::new(&control, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        if poll(&mut fds, None).is_err_and(|errno| errno != Errno::INTR) {
+            return;
+        }
+        let [control_events, signal_events] = [fds[0].revents(), fds[1].revents()];
+        if signal_events.contains(PollFlags::IN) {
+            let mut drained = [0_u8; 128];
+            let _ = rustix::io::read(signals, &mut drained);
+            while let Ok(Some(reaped)) = sys::reap() {
+                if reaped.pid == payload {
+                    let ended = Message::Exited {
+                        status: reaped.status,
+                        cpu_us: reaped.user_us + reaped.system_us,
+                        max_rss_kib: reaped.max_rss_kib,
+                    };
+                    let _ = ended.send(control, None);
+                    return;
+                }
+            }
+        }
+        if control_events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            match Message::receive(control) {
+                Ok(Message::Terminate { signal }) => sys::kill_everyone(signal),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Becomes the command; never returns.
+fn run_payload(stage: &Stage<'_>, tell: BorrowedFd<'_>, terminal: Option<BorrowedFd<'_>>) -> ! {
+    let failure = match become_command(stage, tell, terminal) {
+        Ok(errno) => Failure { step: Step::Exec, detail: 0, errno },
+        Err(failure) => failure,
+    };
+    report_failure(tell, failure);
+    // Once the listener is on its way nobody reads `tell` any more; the host hears of it directly.
+    report_failure(stage.control, failure);
+    // The shell's convention: 127 not found, 126 found but not runnable.
+    sys::exit_now(if failure.errno == Errno::NOENT { 127 } else { 126 })
+}
+
+fn become_command(
+    stage: &Stage<'_>,
+    tell: BorrowedFd<'_>,
+    terminal: Option<BorrowedFd<'_>>,
+) -> Result<Errno, Failure> {
+    let plan = stage.plan;
+    rustix::process::setsid().or_fail(Step::Session)?;
+    sys::reset_signals();
+    for limit in &plan.rlimits {
+        sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;
+    }
+    rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?;
+    if let Some((abi, rules)) = &plan.landlock {
+        let ruleset = Ruleset::new(*abi).or_fail(Step::Landlock)?;
+        for (index, rule) in rules.iter().enumerate() {
+            ruleset.allow(&rule.path, rule.rights).map_err(|errno| Failure {
+                step: Step::LandlockRule,
+                detail: index,
+                errno,
+            })?;
+        }
+        ruleset.restrict_self().or_fail(Step::Landlock)?;
+    }
+    sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
+
+    if let Some(filter) = &plan.notify_filter {
+        let listener = seccomp::install_listener(filter).or_fail(Step::Supervisor)?;
+        Message::Listener { fd: listener.fd.as_raw_fd() }.send(tell, None).or_fail(Step::Supervisor)?;
+        // Init owns it now, through the shared table.
+        std::mem::forget(listener);
+    } else {
+        Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)?;
+    }
+    sys::unshare_files().or_fail(Step::StartCommand)?;
+
+    if let Some(terminal) = terminal {
+        rustix::process::ioctl_tiocsctty(terminal).or_fail(Step::Terminal)?;
+        for target in 0..3 {
+            sys::install_stdio(terminal.as_raw_fd(), target).or_fail(Step::Stdio)?;
+        }
+    } else {
+        for (target, source) in (0..).zip(stage.stdio) {
+            sys::install_stdio(source, target).or_fail(Step::Stdio)?;
+        }
+    }
+    rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?;
+    sys::cloexec_from(3).or_fail(Step::Stdio)?;
+    seccomp::install(&plan.static_filter).or_fail(Step::Seccomp)?;
+
+    let mut errno = Errno::NOENT;
+    for candidate in &stage.exec.candidates {
+        match sys::execve(candidate, &stage.exec.argv, &stage.exec.env) {
+            Errno::NOENT | Errno::NOTDIR => {}
+            // As execvp: remember that something was there, and look further.
+            Errno::ACCESS => errno = Errno::ACCESS,
+            other => {
+                errno = other;
+                break;
+            }
+        }
+    }
+    Ok(errno)
+}
+
+/// Opens a path of the new root without following any link: what is mounted on must be what was planned.
+pub(crate) fn open_target(path: &CStr) -> Sys<OwnedFd> {
+    rustix::fs::openat2(
+        rustix::fs::CWD,
+        path,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )
+}

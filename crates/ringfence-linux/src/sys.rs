@@ -1,0 +1,286 @@
+//! The system calls that rustix does not offer, each as a small safe function.
+//!
+//! Everything here is async-signal-safe and allocates nothing, because most of it runs in a process
+//! that was just cloned from a possibly multi-threaded one.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+
+pub type Sys<T> = Result<T, Errno>;
+
+/// Which side of a clone the caller is.
+#[derive(Debug)]
+pub enum Cloned {
+    Child,
+    Parent { pid: i32, pidfd: OwnedFd },
+}
+
+fn check(ret: c_long) -> Sys<c_long> {
+    if ret < 0 { Err(last_errno()) } else { Ok(ret) }
+}
+
+fn last_errno() -> Errno {
+    // SAFETY: the location is this thread's errno, always valid to read.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}
+
+/// `clone3` with the semantics of fork (memory is copied), plus `flags`: new namespaces, or
+/// `CLONE_FILES` to share the descriptor table. Unlike the C library's fork it runs no at-fork
+/// handlers, which may take locks that a vanished thread holds.
+pub fn clone(flags: c_int) -> Sys<Cloned> {
+    let mut pidfd: c_int = -1;
+    // SAFETY: all-zero is the documented default of every field.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    #[expect(clippy::cast_sign_loss, reason = "flag bits")]
+    {
+        args.flags = (flags as u32 | libc::CLONE_PIDFD as u32).into();
+        args.exit_signal = libc::SIGCHLD as u64;
+    }
+    args.pidfd = (&raw mut pidfd) as u64;
+    // SAFETY: `args` is valid for its size; without CLONE_VM the child has its own copy of memory and
+    // continues here on a copy of this stack.
+    let pid =
+        check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) })?;
+    if pid == 0 {
+        return Ok(Cloned::Child);
+    }
+    // SAFETY: the kernel stored a new descriptor that nobody else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Cloned::Parent { pid: i32::try_from(pid).unwrap_or(i32::MAX), pidfd })
+}
+
+/// Makes this process's descriptor table its own again after [`fork`] with `share_files`.
+pub fn unshare_files() -> Sys<()> {
+    // SAFETY: only the descriptor table is copied.
+    check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_FILES) }).map(drop)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MountAttr {
+    pub set: u64,
+    pub clear: u64,
+}
+
+/// `mount_setattr` on the mount that `path` (relative to `dir`) is the root of, or that `dir` itself is
+/// when `path` is empty.
+pub fn mount_setattr(dir: BorrowedFd<'_>, path: &CStr, recursive: bool, attr: MountAttr) -> Sys<()> {
+    let attributes =
+        libc::mount_attr { attr_set: attr.set, attr_clr: attr.clear, propagation: 0, userns_fd: 0 };
+    let flags =
+        libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: path and attributes are valid for the duration of the call.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            dir.as_raw_fd(),
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    })
+    .map(drop)
+}
+
+/// Marks every descriptor from `first` on to be closed by exec.
+pub fn cloexec_from(first: u32) -> Sys<()> {
+    // SAFETY: only flags of descriptors change.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })
+        .map(drop)
+}
+
+/// Null-terminated pointers to C strings, as `execve` wants them.
+#[derive(Debug)]
+pub struct CStringArray {
+    _strings: Vec<std::ffi::CString>,
+    pointers: Vec<*const c_char>,
+}
+
+// SAFETY: the pointers point into `_strings`, which is never changed after construction.
+unsafe impl Send for CStringArray {}
+// SAFETY: as above; shared access only reads.
+unsafe impl Sync for CStringArray {}
+
+impl CStringArray {
+    #[must_use]
+    pub fn new(strings: Vec<std::ffi::CString>) -> Self {
+        let mut pointers: Vec<*const c_char> = strings.iter().map(|s| s.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+        Self { _strings: strings, pointers }
+    }
+}
+
+/// Replaces this process; returns only to say why it could not.
+pub fn execve(path: &CStr, argv: &CStringArray, env: &CStringArray) -> Errno {
+    // SAFETY: both arrays are null-terminated and their strings live as long as they do.
+    unsafe { libc::execve(path.as_ptr(), argv.pointers.as_ptr(), env.pointers.as_ptr()) };
+    last_errno()
+}
+
+/// Gives up every capability, for good: bounding, ambient, permitted, effective and inheritable sets.
+pub fn drop_all_capabilities() -> Sys<()> {
+    for capability in 0..=63 {
+        // SAFETY: only this thread's bounding set changes.
+        let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        if dropped < 0 {
+            match last_errno() {
+                // Past the last capability this kernel knows.
+                Errno::INVAL => break,
+                errno => return Err(errno),
+            }
+        }
+    }
+    // SAFETY: only this thread's ambient set changes.
+    let cleared = unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    check(cleared.into())?;
+    // The kernel's `__user_cap_header_struct` (version 3) and two zeroed data structs.
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let none: [u32; 6] = [0; 6];
+    // SAFETY: version 3 reads one header and two data structs of three words each.
+    check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) }).map(drop)
+}
+
+/// Restores a signal's default action in a child that is about to exec.
+pub fn reset_signals() {
+    for signal in 1..=64 {
+        // SAFETY: setting SIG_DFL is always sound; KILL and STOP merely fail.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: an all-zero sigset is the empty set on Linux; the pointers are valid.
+    let mut empty: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `empty` is valid for writing.
+    unsafe { libc::sigemptyset(&raw mut empty) };
+    // SAFETY: `empty` is an initialised set.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, std::ptr::null_mut()) };
+}
+
+/// How a child ended, and what it and its own children used.
+#[derive(Debug, Clone, Copy)]
+pub struct Reaped {
+    pub pid: i32,
+    pub status: c_int,
+    pub user_us: u64,
+    pub system_us: u64,
+    pub max_rss_kib: u64,
+}
+
+/// Reaps one child that has ended; none when all that are left still run.
+pub fn reap() -> Sys<Option<Reaped>> {
+    let mut status: c_int = 0;
+    // SAFETY: all-zero is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both out-pointers are valid.
+    let waited = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage) };
+    let pid = check(waited.into())?;
+    if pid == 0 {
+        return Ok(None);
+    }
+    let micros = |time: libc::timeval| {
+        u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec).unwrap_or(0)
+    };
+    Ok(Some(Reaped {
+        pid: i32::try_from(pid).unwrap_or(0),
+        status,
+        user_us: micros(usage.ru_utime),
+        system_us: micros(usage.ru_stime),
+        max_rss_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+    }))
+}
+
+/// Blocks SIGCHLD and gives a descriptor that becomes readable when a child ends.
+pub fn child_signal_fd() -> Sys<OwnedFd> {
+    // SAFETY: an all-zero sigset is valid memory for sigemptyset to fill.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is valid for writing.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: `set` is initialised.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    // SAFETY: `set` is initialised; the old mask is not wanted.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    check(fd.into())?;
+    Ok(adopt(fd))
+}
+
+/// Sends `signal` to every process of this pid namespace but the caller.
+pub fn kill_everyone(signal: c_int) {
+    // SAFETY: kill has no memory effects; inside its own pid namespace, -1 reaches only that.
+    unsafe { libc::kill(-1, signal) };
+}
+
+/// Brings the loopback interface of this network namespace up.
+pub fn loopback_up() -> Sys<()> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: all-zero is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l'.cast_signed();
+    request.ifr_name[1] = b'o'.cast_signed();
+    #[expect(clippy::cast_possible_truncation, reason = "interface flags are 16 bits wide")]
+    {
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+    }
+    // SAFETY: the request is a valid ifreq that names an interface and carries flags.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) }.into())
+        .map(drop)
+}
+
+pub fn sethostname(name: &CStr) -> Sys<()> {
+    // SAFETY: the pointer is valid for the given length.
+    check(unsafe { libc::sethostname(name.as_ptr(), name.to_bytes().len()) }.into()).map(drop)
+}
+
+/// `dup2` over one of the standard descriptors, clearing close-on-exec.
+pub fn install_stdio(source: RawFd, target: RawFd) -> Sys<()> {
+    if source == target {
+        // SAFETY: only the flags of our own descriptor change.
+        return check(unsafe { libc::fcntl(target, libc::F_SETFD, 0) }.into()).map(drop);
+    }
+    // SAFETY: the target is a standard descriptor that this process is about to hand to exec.
+    check(unsafe { libc::dup2(source, target) }.into()).map(drop)
+}
+
+/// Ends the process at once, without running anything at exit.
+pub fn exit_now(code: c_int) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+pub fn set_rlimit(resource: u32, soft: u64, hard: u64) -> Sys<()> {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: the limit is valid; the resource number comes from libc.
+    check(unsafe { libc::setrlimit(resource as _, &raw const limit) }.into()).map(drop)
+}
+
+pub fn get_rlimit(resource: u32) -> Sys<(u64, u64)> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the out-pointer is valid.
+    check(unsafe { libc::getrlimit(resource as _, &raw mut limit) }.into())?;
+    Ok((limit.rlim_cur, limit.rlim_max))
+}
+
+/// Reads `buffer.len()` bytes of another process's memory, or fewer where it ends.
+pub fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> Sys<usize> {
+    let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: buffer.len() };
+    // SAFETY: `local` covers exactly `buffer`; the remote side is only an address to the kernel.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(read).map_err(|_| last_errno())
+}
+
+/// An `ioctl` with a pointer to a plain struct that the kernel reads and may write.
+pub fn ioctl_struct<T>(fd: BorrowedFd<'_>, request: u64, argument: &mut T) -> Sys<i32> {
+    // SAFETY: callers pair each request with the struct the kernel defines for it; `argument` is valid
+    // for reads and writes of that struct.
+    let ret = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, std::ptr::from_mut(argument)) };
+    check(ret.into())?;
+    Ok(ret)
+}
+
+/// Takes ownership of a raw descriptor that the kernel just made for us.
+pub fn adopt(fd: RawFd) -> OwnedFd {
+    // SAFETY: callers pass a descriptor number the kernel returned to them, owned by nobody else.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}

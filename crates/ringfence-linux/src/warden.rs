@@ -1,0 +1,166 @@
+//! The host side of a running sandbox: hears its reports, serves its notifications, keeps its time.
+//!
+//! One thread does all of it. Waiting for a person, and moving output, are other threads' work.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::launch::{LaunchError, Sandboxed};
+use crate::plan::Plan;
+use crate::report::{Message, Step};
+
+/// How long a command that was asked to end may take before it is killed.
+pub const GRACE: Duration = Duration::from_millis(200);
+
+/// What is done with what comes from inside.
+pub trait Attend {
+    /// The command is about to run, and its mediated calls arrive on `listener`.
+    fn listener(&mut self, listener: &OwnedFd);
+
+    /// One call may be waiting on the listener.
+    fn notification(&mut self, listener: BorrowedFd<'_>);
+
+    /// The master of the command's terminal.
+    fn terminal(&mut self, master: OwnedFd);
+
+    /// Called while waiting; true asks the command to end now.
+    fn cancelled(&mut self) -> bool {
+        false
+    }
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// The command's wait status; none when it was killed before it could be waited for.
+    pub status: Option<i32>,
+    pub cpu_us: u64,
+    pub max_rss_kib: u64,
+    pub timed_out: bool,
+    pub cancelled: bool,
+    /// The command itself could not be executed, for this reason.
+    pub exec_errno: Option<i32>,
+}
+
+/// Serves the sandbox until everything inside has ended. `wake` makes [`Attend::cancelled`] be asked.
+pub fn attend(
+    plan: &Plan,
+    sandbox: &Sandboxed,
+    deadline: Option<Instant>,
+    wake: Option<BorrowedFd<'_>>,
+    attendant: &mut dyn Attend,
+) -> Result<Outcome, LaunchError> {
+    let mut outcome = Outcome {
+        status: None,
+        cpu_us: 0,
+        max_rss_kib: 0,
+        timed_out: false,
+        cancelled: false,
+        exec_errno: None,
+    };
+    let mut listener: Option<OwnedFd> = None;
+    let mut stop = Stop { deadline, killed_at: None };
+    let result = loop {
+        let (control_ready, notified, woken) =
+            wait(sandbox, listener.as_ref(), wake, stop.next_timeout()).unwrap_or((true, false, false));
+        if notified && let Some(fd) = &listener {
+            attendant.notification(fd.as_fd());
+        }
+        if woken && !outcome.cancelled && attendant.cancelled() {
+            outcome.cancelled = true;
+            stop.begin(sandbox);
+        }
+        if stop.is_due() {
+            if stop.killed_at.is_none() {
+                outcome.timed_out = !outcome.cancelled;
+                stop.begin(sandbox);
+            } else {
+                sandbox.kill();
+                break Ok(());
+            }
+        }
+        if !control_ready {
+            continue;
+        }
+        match Message::receive_with_descriptor(sandbox.control.as_fd()) {
+            Ok((Message::Listener { .. }, Some(fd))) => {
+                attendant.listener(&fd);
+                listener = Some(fd);
+            }
+            Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
+            Ok((Message::Exited { status, cpu_us, max_rss_kib }, _)) => {
+                outcome = Outcome { status: Some(status), cpu_us, max_rss_kib, ..outcome };
+            }
+            Ok((Message::Failed { step: Step::Exec, errno, .. }, _)) => outcome.exec_errno = Some(errno),
+            Ok((Message::Failed { step, detail, errno }, _)) => {
+                break Err(LaunchError::from_report(plan, step, detail, errno));
+            }
+            Ok(_) => {}
+            // Init is gone.
+            Err(_) => break Ok(()),
+        }
+    };
+    sandbox.wait();
+    result.map(|()| outcome)
+}
+
+/// When to ask, and when to insist.
+struct Stop {
+    deadline: Option<Instant>,
+    killed_at: Option<Instant>,
+}
+
+impl Stop {
+    fn begin(&mut self, sandbox: &Sandboxed) {
+        sandbox.terminate(libc::SIGTERM);
+        self.killed_at = Some(Instant::now() + GRACE);
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.killed_at.or(self.deadline)
+    }
+
+    fn is_due(&self) -> bool {
+        self.due().is_some_and(|due| Instant::now() >= due)
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        self.due().map(|due| due.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Which of control, listener and wake have something.
+fn wait(
+    sandbox: &Sandboxed,
+    listener: Option<&OwnedFd>,
+    wake: Option<BorrowedFd<'_>>,
+    timeout: Option<Duration>,
+) -> Option<(bool, bool, bool)> {
+    let control = sandbox.control.as_fd();
+    // Absent ones stand in as the control socket with no events asked for.
+    let listener_fd = listener.map_or(control, |fd| fd.as_fd());
+    let wake_fd = wake.unwrap_or(control);
+    let events = |present: bool| if present { PollFlags::IN } else { PollFlags::empty() };
+    let mut fds = [
+        PollFd::from_borrowed_fd(control, PollFlags::IN),
+        PollFd::from_borrowed_fd(listener_fd, events(listener.is_some())),
+        PollFd::from_borrowed_fd(wake_fd, events(wake.is_some())),
+    ];
+    let timeout = timeout.map(|left| Timespec {
+        tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    });
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(_) => return None,
+    }
+    let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+    Some((
+        ready(&fds[0]),
+        listener.is_some() && fds[1].revents().contains(PollFlags::IN),
+        wake.is_some() && fds[2].revents().contains(PollFlags::IN),
+    ))
+}

@@ -1,0 +1,210 @@
+//! Completes a policy with what every local sandbox needs: the system's own directories, the tool
+//! chains on PATH, private places for temporary files and the home directory, and the system's secrets
+//! on the deny list.
+
+use std::path::{Path, PathBuf};
+
+use ringfence_model::{PathPattern, PathRule, Policy, RuleLayer, RuleSource};
+
+use crate::git;
+use crate::host::{Host, canonical_or_same};
+use crate::toolchains::{self, Toolchain};
+
+/// Shown read-only where they exist.
+const SYSTEM: [&str; 12] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    // How many processors there are; some runtimes ask here.
+    "/sys/devices/system/cpu",
+];
+
+/// Empty, writable and the sandbox's own.
+const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
+
+/// Below the system's directories, but nobody's business.
+const SYSTEM_SECRETS: [&str; 16] = [
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/passwd-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/ssh/ssh_host_*_key",
+    "/etc/krb5.keytab",
+    "/etc/wireguard",
+    "/etc/NetworkManager/system-connections",
+    "/etc/docker",
+    "/etc/kubernetes",
+    "/etc/rancher",
+    "/etc/machine-id",
+];
+
+/// Readable inside although the home directory is private: who commits, and how git behaves.
+const HOME_READABLE: [&str; 2] = [".gitconfig", ".config/git"];
+
+/// A policy with everything the local fence adds, and what of it is not a plain path rule.
+#[derive(Debug, Clone)]
+pub struct Completed {
+    pub policy: Policy,
+    /// Private directories whose host entries are shown read-only.
+    pub opened: Vec<PathBuf>,
+}
+
+/// Adds the local fence's own rules to `policy`, for commands that start in `project`.
+#[must_use]
+pub fn complete(mut policy: Policy, project: &Path, host: &Host) -> Completed {
+    let detected = |key: &str| RuleSource::layer(RuleLayer::Detected).with_key(key);
+    let built_in = || RuleSource::layer(RuleLayer::BuiltIn);
+    let fs = &mut policy.filesystem;
+
+    for rules in [&mut fs.allow_write, &mut fs.allow_read, &mut fs.deny, &mut fs.protect] {
+        resolve_links(rules);
+    }
+    let user_roots: Vec<PathBuf> = fs
+        .allow_write
+        .iter()
+        .chain(&fs.allow_read)
+        .filter_map(|rule| rule.path.as_literal())
+        .map(Path::to_owned)
+        .chain([host.home.clone()])
+        .collect();
+
+    let visible: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).filter(|dir| dir.exists()).collect();
+    for dir in &visible {
+        fs.allow_read.push(PathRule::new(dir.as_path(), built_in().with_key("system")));
+    }
+    fs.private.extend(PRIVATE.iter().map(|dir| PathRule::built_in(Path::new(dir))));
+    fs.private.push(PathRule::built_in(host.home.as_path()));
+    fs.deny.extend(SYSTEM_SECRETS.iter().map(|path| PathRule::built_in(*path)));
+
+    let shown: Vec<&Path> = visible.iter().map(PathBuf::as_path).collect();
+    let mut opened = Vec::new();
+    for toolchain in toolchains::find(host, &shown) {
+        match toolchain {
+            Toolchain::Whole(path) => fs.allow_read.push(PathRule::new(path, detected("tool chain on PATH"))),
+            Toolchain::Entries(path) => {
+                fs.private.push(PathRule::new(path.as_path(), detected("tool chain on PATH")));
+                for entry in std::fs::read_dir(&path).into_iter().flatten().flatten() {
+                    fs.allow_read.push(PathRule::new(entry.path(), detected("tool chain on PATH")));
+                }
+                opened.push(path);
+            }
+        }
+    }
+    for name in HOME_READABLE {
+        let path = host.home.join(name);
+        if path.exists() {
+            fs.allow_read.push(PathRule::new(path, detected("git identity")));
+        }
+    }
+    if let Some(common) = git::common_dir_of_worktree(project) {
+        fs.allow_write.push(PathRule::new(common, detected("repository of this worktree")));
+    }
+    anchor(&mut fs.deny, &user_roots);
+    anchor(&mut fs.protect, &user_roots);
+    Completed { policy, opened }
+}
+
+/// Rules about paths that are links hold for what the links lead to as well.
+fn resolve_links(rules: &mut Vec<PathRule>) {
+    let mut resolved = Vec::new();
+    for rule in rules.iter() {
+        if let Some(path) = rule.path.as_literal() {
+            let canonical = canonical_or_same(path);
+            if canonical != path {
+                resolved
+                    .push(PathRule { path: PathPattern::literal(&canonical), source: rule.source.clone() });
+            }
+        }
+    }
+    rules.extend(resolved);
+}
+
+/// A rule for "every depth" is about the user's own trees. Below the system's directories the same
+/// names are part of packages (an `.env` in a node module's tests, a `.git/config` in a template).
+fn anchor(rules: &mut Vec<PathRule>, roots: &[PathBuf]) {
+    let mut anchored = Vec::with_capacity(rules.len());
+    for rule in rules.drain(..) {
+        let syntax = rule.path.to_syntax().into_owned();
+        if rule.path.is_glob() && syntax.starts_with("**/") {
+            for root in roots {
+                let root = PathPattern::literal(root).to_syntax().into_owned();
+                let path = PathPattern::parse(&format!("{}/{syntax}", root.trim_end_matches('/')));
+                anchored.push(PathRule { path, source: rule.source.clone() });
+            }
+        } else {
+            anchored.push(rule);
+        }
+    }
+    *rules = anchored;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_model::{Access, PathOutcome};
+    use std::collections::BTreeMap;
+
+    fn sample(project: &Path, home: &Path) -> Policy {
+        let mut policy = Policy::default();
+        policy.filesystem.allow_write.push(PathRule::built_in(project));
+        policy.filesystem.deny.push(PathRule::built_in("**/.env"));
+        policy.filesystem.deny.push(PathRule::built_in(home.join(".ssh")));
+        let host = Host::from_environment(BTreeMap::from([
+            ("HOME".into(), home.as_os_str().to_owned()),
+            ("PATH".into(), "/usr/bin".into()),
+        ]));
+        complete(policy, project, &host).policy
+    }
+
+    #[test]
+    fn the_system_is_readable_and_its_secrets_are_not() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().canonicalize().unwrap();
+        let project = home.join("project");
+        std::fs::create_dir(&project).unwrap();
+        let policy = sample(&project, &home);
+        let allowed = |path: &Path, access| policy.filesystem.decide(path, access).allowed();
+        assert!(allowed(Path::new("/usr/bin/env"), Access::Execute));
+        assert!(!allowed(Path::new("/usr/bin/env"), Access::Write));
+        assert!(!allowed(Path::new("/etc/shadow"), Access::Read));
+        assert!(!allowed(Path::new("/etc/ssh/ssh_host_rsa_key"), Access::Read));
+        assert!(allowed(&project.join("src/main.rs"), Access::Write));
+        assert!(!allowed(&project.join("a/b/.env"), Access::Read));
+        assert!(!allowed(&home.join(".ssh/id_rsa"), Access::Read));
+        assert_eq!(
+            policy.filesystem.decide(&home.join(".cache/x"), Access::Write).outcome,
+            PathOutcome::Private
+        );
+    }
+
+    #[test]
+    fn every_depth_means_the_users_trees() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().canonicalize().unwrap();
+        let policy = sample(&home.join("p"), &home);
+        assert!(policy.filesystem.decide(Path::new("/usr/lib/node_modules/x/.env"), Access::Read).allowed());
+    }
+
+    #[test]
+    fn a_rule_about_a_link_holds_for_its_target() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().canonicalize().unwrap();
+        std::fs::create_dir_all(home.join("vault/ssh")).unwrap();
+        std::os::unix::fs::symlink(home.join("vault/ssh"), home.join(".ssh")).unwrap();
+        let project = home.join("vault");
+        let policy = sample(&project, &home);
+        assert!(!policy.filesystem.decide(&home.join("vault/ssh/id"), Access::Read).allowed());
+    }
+}

@@ -1,0 +1,50 @@
+//! What the fence needs to know of the machine and of the person: gathered once, passed on as data.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Facts about the caller, taken from its environment by whoever starts the sandbox.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// The home directory, canonical where it exists.
+    pub home: PathBuf,
+    /// The directories of `PATH`, in order, absolute ones only.
+    pub path: Vec<PathBuf>,
+    /// The caller's whole environment.
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+impl Host {
+    #[must_use]
+    pub fn from_environment(environment: BTreeMap<OsString, OsString>) -> Self {
+        let home = environment
+            .get(OsStr::new("HOME"))
+            .map(PathBuf::from)
+            .filter(|home| home.is_absolute() && home != Path::new("/"))
+            .unwrap_or_else(|| PathBuf::from("/home/sandbox"));
+        let home = canonical_or_same(&home);
+        let path = environment
+            .get(OsStr::new("PATH"))
+            .map(|path| std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect())
+            .unwrap_or_else(|| vec!["/usr/local/bin".into(), "/usr/bin".into(), "/bin".into()]);
+        Self { home, path, environment }
+    }
+
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+}
+
+/// The path with every link resolved; a part that does not exist stays as it is.
+#[must_use]
+pub fn canonical_or_same(path: &Path) -> PathBuf {
+    if let Ok(canonical) = path.canonicalize() {
+        return canonical;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => canonical_or_same(parent).join(name),
+        _ => path.to_owned(),
+    }
+}

@@ -1,0 +1,205 @@
+//! Finds what the deny and protect patterns match in the user's trees, in one walk.
+//!
+//! Only patterns need a walk; plain paths are looked up directly. Directories that are built or
+//! downloaded rather than written (`node_modules`, `target`, …) are not entered: they can hold a
+//! hundred thousand files, and the supervisor judges what is opened in them anyway.
+
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ringfence_model::policy::Filesystem;
+use rustix::fs::{FileType, Mode, OFlags, RawDir};
+
+/// Not entered; see the module's documentation.
+const SKIPPED: [&str; 14] = [
+    "node_modules",
+    "target",
+    "objects",
+    "__pycache__",
+    ".venv",
+    "venv",
+    ".tox",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".gradle",
+    ".m2",
+    "bower_components",
+    ".terraform",
+    ".next",
+];
+
+/// What one walk found, each path once.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub denied: Vec<PathBuf>,
+    pub protected: Vec<PathBuf>,
+    /// Sockets that something on the host listens on, or did.
+    pub sockets: Vec<PathBuf>,
+    /// More was there than the walk was willing to look at; the deepest part was left out.
+    pub incomplete: bool,
+}
+
+/// Enough for any project; beyond it the walk stops and says so.
+const MAX_ENTRIES: usize = 2_000_000;
+const MAX_DEPTH: usize = 64;
+
+/// Walks `roots` (outermost only; nested ones are visited once).
+#[must_use]
+pub fn scan(fs: &Filesystem, roots: &[&Path]) -> Found {
+    let mut found = Found::default();
+    let mut outermost: Vec<&Path> = Vec::new();
+    let mut sorted = roots.to_vec();
+    sorted.sort();
+    for root in sorted {
+        if !outermost.iter().any(|outer| root.starts_with(outer)) {
+            outermost.push(root);
+        }
+    }
+    let mut walk = Walk { fs, found: &mut found, names: last_names(fs), budget: MAX_ENTRIES };
+    for root in outermost {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if let Ok(dir) = rustix::fs::open(root, flags, Mode::empty()) {
+            walk.directory(&dir, &mut root.to_owned(), 0);
+        }
+    }
+    found
+}
+
+/// The last components of all patterns, when all of them are plain names: then most entries are
+/// dismissed by one comparison. None when some pattern ends in a wildcard.
+fn last_names(fs: &Filesystem) -> Option<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for rule in fs.deny.iter().chain(&fs.protect).filter(|rule| rule.path.is_glob()) {
+        let last = rule.path.glob_components().last()?;
+        if last.iter().any(|b| matches!(b, b'*' | b'?' | b'[' | b'\\')) {
+            return None;
+        }
+        names.push(last.to_owned());
+    }
+    names.sort();
+    names.dedup();
+    Some(names)
+}
+
+struct Walk<'a> {
+    fs: &'a Filesystem,
+    found: &'a mut Found,
+    names: Option<Vec<Vec<u8>>>,
+    budget: usize,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, dir: &OwnedFd, path: &mut PathBuf, depth: usize) {
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
+        let mut subdirectories: Vec<Vec<u8>> = Vec::new();
+        let mut entries = RawDir::new(dir, &mut buffer);
+        while let Some(Ok(entry)) = entries.next() {
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            if self.budget == 0 {
+                self.found.incomplete = true;
+                return;
+            }
+            self.budget -= 1;
+            let kind = entry.file_type();
+            path.push(OsStr::from_bytes(name));
+            let matched = self.entry(path, name, kind);
+            path.pop();
+            // Some file systems do not tell the type; opening as a directory will.
+            let enter = matches!(kind, FileType::Directory | FileType::Unknown)
+                && !matched
+                && !SKIPPED.iter().any(|skipped| skipped.as_bytes() == name);
+            if enter {
+                subdirectories.push(name.to_owned());
+            }
+        }
+        if depth == MAX_DEPTH {
+            self.found.incomplete |= !subdirectories.is_empty();
+            return;
+        }
+        for name in subdirectories {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            if let Ok(child) = rustix::fs::openat(dir, name.as_slice(), flags, Mode::empty()) {
+                path.push(OsStr::from_bytes(&name));
+                self.directory(&child, path, depth + 1);
+                path.pop();
+            }
+        }
+    }
+
+    /// Notes an entry that a pattern matches; true when there is no need to look below it.
+    fn entry(&mut self, path: &Path, name: &[u8], kind: FileType) -> bool {
+        if kind == FileType::Socket {
+            self.found.sockets.push(path.to_owned());
+            return true;
+        }
+        let interesting = self.names.as_ref().is_none_or(|names| names.iter().any(|known| known == name));
+        if !interesting {
+            return false;
+        }
+        let matches = |rules: &[ringfence_model::PathRule]| {
+            rules.iter().any(|rule| rule.path.is_glob() && rule.path.covers(path))
+        };
+        if matches(&self.fs.deny) {
+            self.found.denied.push(path.to_owned());
+            return true;
+        }
+        if matches(&self.fs.protect) {
+            self.found.protected.push(path.to_owned());
+            // Denied names may still lie below something protected.
+            return false;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_model::PathRule;
+    use std::fs;
+
+    #[test]
+    fn matches_are_found_at_every_depth_in_one_walk() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        for dir in ["a/b", ".git/hooks", "vendor/lib/.git/hooks", "node_modules/x", "secret.d/.env"] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        for file in [".env", "a/b/.env", "a/.environment", "node_modules/x/.env", ".git/config"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        let _listener = std::os::unix::net::UnixListener::bind(root.join("a/host.sock")).unwrap();
+        let rule = |pattern: &str| PathRule::built_in(format!("{}/{pattern}", root.display()));
+        let fs = Filesystem {
+            deny: vec![rule("**/.env")],
+            protect: vec![rule("**/.git/hooks"), rule("**/.git/config")],
+            ..Filesystem::default()
+        };
+        let mut found = scan(&fs, &[&root, &root.join("a")]);
+        found.denied.sort();
+        found.protected.sort();
+        let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect::<Vec<_>>();
+        assert_eq!(found.denied, paths(&[".env", "a/b/.env", "secret.d/.env"]));
+        assert_eq!(found.protected, paths(&[".git/config", ".git/hooks", "vendor/lib/.git/hooks"]));
+        assert_eq!(found.sockets, paths(&["a/host.sock"]));
+        assert!(!found.incomplete);
+    }
+
+    #[test]
+    fn wildcard_names_are_matched_too() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        fs::write(root.join("server.key"), "").unwrap();
+        let fs = Filesystem {
+            deny: vec![PathRule::built_in(format!("{}/**/*.key", root.display()))],
+            ..Filesystem::default()
+        };
+        assert_eq!(scan(&fs, &[&root]).denied, [root.join("server.key")]);
+    }
+}

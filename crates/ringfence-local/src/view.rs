@@ -1,0 +1,332 @@
+//! From a completed policy to the plan of mounts and Landlock rules: what exists inside, and how.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ringfence_linux::landlock::Rights;
+use ringfence_linux::plan::{BindAccess, LandlockRule, MountStep};
+use ringfence_model::policy::Filesystem;
+use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result};
+
+use crate::scan::Found;
+
+/// The plan's part that comes from the policy.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct View {
+    pub mounts: Vec<MountStep>,
+    pub landlock: Vec<LandlockRule>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Node {
+    ReadOnly,
+    ReadWrite,
+    Private,
+    /// A denied directory that a grant opens below: can be passed through, not listed.
+    Passage,
+}
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Lays out the view. `cwd` must be visible in it.
+pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path) -> Result<View> {
+    let mut view = View::default();
+    let nodes = collect_nodes(fs);
+    view.rule("/", Rights::List)?;
+    view.device_directory()?;
+    view.dir(Path::new("/proc"), 0o555)?;
+    view.mounts.push(MountStep::Proc { target: c_path(Path::new("/proc"))? });
+    view.rule("/proc", Rights::Read)?;
+    for name in ["/sys", "/var", "/home", "/mnt"] {
+        view.dir(Path::new(name), 0o755)?;
+    }
+
+    let mut placed: BTreeMap<PathBuf, Node> = BTreeMap::new();
+    for (path, node) in &nodes {
+        view.place(&mut placed, path, *node)?;
+    }
+    for path in denied_paths(fs, found) {
+        view.mask(&placed, &path)?;
+    }
+    view.protect(fs, found, &placed)?;
+    for (path, node) in &placed {
+        if *node == Node::Passage {
+            view.mounts.push(MountStep::ReadOnly { target: c_path(path)? });
+        }
+    }
+    check_cwd(fs, &placed, cwd)?;
+    Ok(view)
+}
+
+/// Every directory or file that is shown or made, outermost first.
+fn collect_nodes(fs: &Filesystem) -> BTreeMap<PathBuf, Node> {
+    let mut nodes = BTreeMap::new();
+    let literal = |rules: &'_ [ringfence_model::PathRule]| {
+        rules.iter().filter_map(|rule| rule.path.as_literal().map(Path::to_owned)).collect::<Vec<_>>()
+    };
+    for path in literal(&fs.private) {
+        nodes.insert(path, Node::Private);
+    }
+    for path in literal(&fs.allow_read) {
+        nodes.insert(path, Node::ReadOnly);
+    }
+    for path in literal(&fs.allow_write) {
+        nodes.insert(path, Node::ReadWrite);
+    }
+    // What is denied is not shown, whatever allows it; masks take care of what lies below something shown.
+    nodes.retain(|path, _| {
+        !matches!(fs.decide(path, Access::Read).outcome, PathOutcome::Denied(DenyReason::Denied))
+    });
+    for grant in fs.grants.iter() {
+        let node = if grant.access == Access::Write { Node::ReadWrite } else { Node::ReadOnly };
+        nodes.insert(grant.path.clone(), node);
+        for rule in fs.deny.iter().filter(|rule| rule.path.covers(&grant.path)) {
+            if let Some(top) = grant.path.ancestors().skip(1).filter(|dir| rule.path.covers(dir)).last() {
+                nodes.insert(top.to_owned(), Node::Passage);
+            }
+        }
+    }
+    nodes
+}
+
+/// The denied paths to cover: those named outright and those the walk found.
+fn denied_paths(fs: &Filesystem, found: &Found) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for rule in &fs.deny {
+        match rule.path.as_literal() {
+            Some(path) => paths.push(path.to_owned()),
+            // A pattern within one directory (`/etc/ssh/ssh_host_*_key`) needs no walk.
+            None => paths.extend(matches_in_parent(&rule.path)),
+        }
+    }
+    paths.extend(found.denied.iter().cloned());
+    paths.extend(found.sockets.iter().cloned());
+    paths.sort();
+    paths.dedup();
+    // A mask covers what is below it.
+    let mut outermost: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if !outermost.last().is_some_and(|last| path.starts_with(last)) {
+            outermost.push(path);
+        }
+    }
+    outermost
+}
+
+fn matches_in_parent(pattern: &ringfence_model::PathPattern) -> Vec<PathBuf> {
+    let components: Vec<&[u8]> = pattern.glob_components().collect();
+    let is_plain = |c: &&[u8]| !c.iter().any(|b| matches!(b, b'*' | b'?' | b'[' | b'\\'));
+    let Some((_, parents)) = components.split_last() else { return vec![] };
+    if !parents.iter().all(is_plain) {
+        return vec![];
+    }
+    let mut parent = PathBuf::from("/");
+    parent.extend(parents.iter().map(|c| std::ffi::OsStr::from_bytes(c)));
+    let entries = std::fs::read_dir(&parent).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| pattern.covers(path)).collect()
+}
+
+impl View {
+    fn dir(&mut self, path: &Path, mode: u32) -> Result<()> {
+        self.mounts.push(MountStep::Dir { path: c_path(path)?, mode });
+        Ok(())
+    }
+
+    fn rule(&mut self, path: impl AsRef<Path>, rights: Rights) -> Result<()> {
+        self.landlock.push(LandlockRule { path: c_path(path.as_ref())?, rights });
+        Ok(())
+    }
+
+    fn symlink(&mut self, target: &str, path: &str) -> Result<()> {
+        self.mounts
+            .push(MountStep::Symlink { target: c_path(Path::new(target))?, path: c_path(Path::new(path))? });
+        Ok(())
+    }
+
+    /// A `/dev` with single harmless nodes: binding the host's whole directory would let the sandbox open
+    /// any device its user can.
+    fn device_directory(&mut self) -> Result<()> {
+        self.dir(Path::new("/dev"), 0o755)?;
+        for name in DEVICES {
+            let path = Path::new("/dev").join(name);
+            self.mounts.push(MountStep::File { path: c_path(&path)? });
+            self.mounts.push(MountStep::Bind {
+                source: c_path(&path)?,
+                target: c_path(&path)?,
+                access: BindAccess::Device,
+            });
+        }
+        self.dir(Path::new("/dev/pts"), 0o755)?;
+        self.mounts.push(MountStep::Devpts { target: c_path(Path::new("/dev/pts"))? });
+        self.symlink("pts/ptmx", "/dev/ptmx")?;
+        self.symlink("/proc/self/fd", "/dev/fd")?;
+        self.symlink("/proc/self/fd/0", "/dev/stdin")?;
+        self.symlink("/proc/self/fd/1", "/dev/stdout")?;
+        self.symlink("/proc/self/fd/2", "/dev/stderr")?;
+        self.rule("/dev", Rights::Device)?;
+        self.rule("/dev/shm", Rights::Write)
+    }
+
+    fn place(&mut self, placed: &mut BTreeMap<PathBuf, Node>, path: &Path, node: Node) -> Result<()> {
+        let outer = nearest(placed, path);
+        // Already shown, with at least these rights.
+        let redundant = matches!(
+            (outer.map(|(_, node)| node), node),
+            (Some(Node::ReadWrite), Node::ReadOnly | Node::ReadWrite)
+                | (Some(Node::ReadOnly), Node::ReadOnly)
+        );
+        if redundant {
+            return Ok(());
+        }
+        if node == Node::Private || node == Node::Passage {
+            let nested_private = node == Node::Private && matches!(outer, Some((_, Node::Private)));
+            self.mountpoint(outer, path, Kind::Directory)?;
+            if !nested_private {
+                let mode = match node {
+                    Node::Passage => 0o111,
+                    _ if matches!(path.to_str(), Some("/tmp" | "/var/tmp" | "/dev/shm")) => 0o1777,
+                    _ => 0o700,
+                };
+                self.mounts.push(MountStep::Tmpfs { target: c_path(path)?, mode, size: None });
+                if node == Node::Private {
+                    self.rule(path, Rights::Write)?;
+                }
+            }
+            placed.insert(path.to_owned(), node);
+            return Ok(());
+        }
+        let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
+        if metadata.is_symlink() {
+            // `/bin -> usr/bin` and the like; what it leads to is shown by its own rule.
+            if let Ok(target) = std::fs::read_link(path)
+                && !matches!(outer, Some((_, Node::ReadOnly | Node::ReadWrite)))
+            {
+                self.parents(outer.map(|(path, _)| path), path)?;
+                self.mounts.push(MountStep::Symlink { target: c_path(&target)?, path: c_path(path)? });
+            }
+            return Ok(());
+        }
+        let kind = if metadata.is_dir() { Kind::Directory } else { Kind::File };
+        self.mountpoint(outer, path, kind)?;
+        let (access, rights) = match node {
+            Node::ReadWrite => (BindAccess::ReadWrite, Rights::Write),
+            _ => (BindAccess::ReadOnly, Rights::Read),
+        };
+        self.mounts.push(MountStep::Bind { source: c_path(path)?, target: c_path(path)?, access });
+        self.rule(path, rights)?;
+        placed.insert(path.to_owned(), node);
+        Ok(())
+    }
+
+    /// Makes sure that `path` exists as a place to mount on. Below something shown it does already.
+    fn mountpoint(&mut self, outer: Option<(&Path, Node)>, path: &Path, kind: Kind) -> Result<()> {
+        if matches!(outer, Some((_, Node::ReadOnly | Node::ReadWrite))) {
+            return Ok(());
+        }
+        self.parents(outer.map(|(path, _)| path), path)?;
+        match kind {
+            Kind::Directory => self.dir(path, 0o755),
+            Kind::File => {
+                self.mounts.push(MountStep::File { path: c_path(path)? });
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the directories between `outer` (exclusive) and `path` (exclusive).
+    fn parents(&mut self, outer: Option<&Path>, path: &Path) -> Result<()> {
+        let outer = outer.unwrap_or(Path::new("/"));
+        let mut between: Vec<&Path> = path.ancestors().skip(1).take_while(|dir| *dir != outer).collect();
+        between.reverse();
+        for dir in between.into_iter().filter(|dir| dir.parent().is_some()) {
+            self.dir(dir, 0o755)?;
+        }
+        Ok(())
+    }
+
+    fn mask(&mut self, placed: &BTreeMap<PathBuf, Node>, path: &Path) -> Result<()> {
+        // A grant opened a way through it; what is not granted does not exist there.
+        if placed.get(path) == Some(&Node::Passage) {
+            return Ok(());
+        }
+        let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
+        let Some((outer, node)) = nearest(placed, path) else { return Ok(()) };
+        if metadata.is_symlink() {
+            // The link's target is on the list by its own path; the link itself holds nothing.
+            return Ok(());
+        }
+        if node == Node::Private || node == Node::Passage {
+            let kind = if metadata.is_dir() { Kind::Directory } else { Kind::File };
+            self.mountpoint(Some((outer, node)), path, kind)?;
+        }
+        self.mounts.push(MountStep::Mask { target: c_path(path)? });
+        Ok(())
+    }
+
+    fn protect(&mut self, fs: &Filesystem, found: &Found, placed: &BTreeMap<PathBuf, Node>) -> Result<()> {
+        let mut paths: Vec<&Path> = fs.protect.iter().filter_map(|rule| rule.path.as_literal()).collect();
+        paths.extend(found.protected.iter().map(PathBuf::as_path));
+        paths.sort();
+        paths.dedup();
+        let mut pinned: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            let Some((outer, node)) = nearest(placed, path) else { continue };
+            let exists = path.symlink_metadata();
+            match (node, exists) {
+                (Node::ReadWrite, Ok(metadata)) if !metadata.is_symlink() => {
+                    if let Some(parent) = path.parent()
+                        && parent != outer
+                        && !pinned.iter().any(|done| done == parent)
+                    {
+                        self.mounts.push(MountStep::Pin { target: c_path(parent)? });
+                        pinned.push(parent.to_owned());
+                    }
+                    self.mounts.push(MountStep::Seal { target: c_path(path)? });
+                }
+                // In a private directory the name is occupied by something empty that can't be changed.
+                (Node::Private, exists) if outer != path => {
+                    let is_dir = exists.is_ok_and(|metadata| metadata.is_dir());
+                    let kind = if is_dir { Kind::Directory } else { Kind::File };
+                    self.mountpoint(Some((outer, node)), path, kind)?;
+                    self.mounts.push(MountStep::Seal { target: c_path(path)? });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+}
+
+/// The innermost placed node at or above `path`.
+fn nearest<'a>(placed: &'a BTreeMap<PathBuf, Node>, path: &Path) -> Option<(&'a Path, Node)> {
+    path.ancestors().find_map(|dir| placed.get_key_value(dir).map(|(key, node)| (key.as_path(), *node)))
+}
+
+fn check_cwd(fs: &Filesystem, placed: &BTreeMap<PathBuf, Node>, cwd: &Path) -> Result<()> {
+    let decision = fs.decide(cwd, Access::Read);
+    if decision.allowed() && nearest(placed, cwd).is_some() {
+        return Ok(());
+    }
+    let why = match decision.rule {
+        Some(rule) => format!("denied by {} ({})", rule.path, rule.source),
+        None => "not inside any allowed path".to_owned(),
+    };
+    Err(Error::new(
+        ErrorKind::Permission,
+        format!("the working directory {} is not visible: {why}", cwd.display()),
+    )
+    .hint("start in the project, or allow the directory with --allow-read or --allow-write"))
+}
+
+pub(crate) fn c_path(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Error::new(ErrorKind::Validation, format!("path {path:?} contains a NUL byte")))
+}
