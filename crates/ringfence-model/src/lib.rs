@@ -13,18 +13,25 @@
 //! | [`exec`] | request, events and result of one execution, and the assurance it ran under |
 //! | [`violation`] | refused accesses: kinds, severities, the bounded store, annotation |
 //! | [`grant`] | what a person decided, and the grants that follow from it |
+//! | [`config`] | what a configuration file may say, what all layers come to, the builder |
+//! | [`environment`] | which variables of the caller reach a command |
+//! | [`sensitive`] | names of sensitive files, rules for temporary ones |
 //! | [`error`] | one error type; its kinds are the wire names of all refusals and failures |
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod decide;
+pub mod environment;
 pub mod error;
 pub mod exec;
 pub mod grant;
 pub mod limits;
 pub mod pattern;
 pub mod policy;
+pub mod sensitive;
 pub mod violation;
 
+pub use config::{SandboxBuilder, SandboxConfig};
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
 pub use error::{Error, ErrorKind, Result};
 pub use exec::{Assurance, Command, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Stdin, Usage};

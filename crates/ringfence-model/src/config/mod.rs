@@ -1,0 +1,31 @@
+//! Configuration as data: what one file may say ([`ConfigFile`]), and what all layers together come to
+//! ([`SandboxConfig`]). No I/O: reading and merging files is the façade's work.
+//!
+//! Every setting has one name, in camelCase. Its snake_case spelling and a few older names are accepted
+//! on reading ([`aliases`]), never written.
+
+pub mod aliases;
+mod builder;
+mod containers;
+mod file;
+mod limits;
+mod resolved;
+mod setting;
+mod words;
+
+pub use builder::SandboxBuilder;
+pub use containers::{BrowserSection, DockerSection};
+pub use file::{
+    AgentSection, BubblewrapSection, ConfigFile, FilesystemSection, NetworkSection, OsSection,
+    PermanentGrant, PolicySection, PruneSection, SafetySection, SeatbeltSection, ToolsSection,
+};
+pub use limits::{LimitRow, LimitsSection, LimitsSetting};
+pub use resolved::{
+    AgentSandbox, BubblewrapConfig, Entry, OsConfig, Prune, SafetyConfig, SandboxConfig, SeatbeltConfig,
+    ToolLists, ValidationContext, command_matches, host_matches,
+};
+pub use setting::{Positive, Seconds, Setting, Size, Text};
+pub use words::{
+    Ask, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode,
+    Strictness, WorkspaceAccess,
+};

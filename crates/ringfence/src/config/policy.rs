@@ -1,0 +1,237 @@
+//! The policy that follows from a configuration: every path absolute, every rule with its source.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use ringfence_model::config::{Entry, Mode, PermanentGrant, SandboxConfig, WorkspaceAccess};
+use ringfence_model::environment::DEFAULT_PASS;
+use ringfence_model::sensitive::SENSITIVE_NAMES;
+use ringfence_model::{
+    Access, Environment, Filesystem, Grant, GrantScope, NetworkPolicy, PathPattern, PathRule, Policy,
+    RuleLayer, RuleSource,
+};
+
+use super::builtin::{BLOCKED_PORTS, Platform, Row};
+use super::expand::{EnvMap, Expander};
+use super::load::{Loaded, add_built_in};
+
+/// What a policy depends on besides the configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyInputs<'a> {
+    /// Absolute.
+    pub project: &'a Path,
+    /// The user's home directory, absolute.
+    pub home: &'a Path,
+    /// See [`super::ringfence_home`].
+    pub ringfence_home: &'a Path,
+    pub env: &'a EnvMap,
+    /// What a person granted for this session.
+    pub grants: &'a [Grant],
+    pub platform: Platform,
+}
+
+impl<'a> PolicyInputs<'a> {
+    #[must_use]
+    pub fn new(project: &'a Path, home: &'a Path, ringfence_home: &'a Path, env: &'a EnvMap) -> Self {
+        Self { project, home, ringfence_home, env, grants: &[], platform: Platform::current() }
+    }
+}
+
+impl Loaded {
+    /// The policy of a sandbox with this configuration.
+    #[must_use]
+    pub fn policy(&self, inputs: &PolicyInputs<'_>) -> Policy {
+        build(&self.config, inputs)
+    }
+}
+
+/// The policy of a sandbox with a configuration built in code. The built-in deny and protect lists are part
+/// of it even when the configuration has none.
+#[must_use]
+pub fn policy(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Policy {
+    let mut config = config.clone();
+    add_built_in(&mut config, inputs.platform, inputs.home, inputs.ringfence_home);
+    if config.provider == "local" {
+        config.allow_network = false;
+    }
+    build(&config, inputs)
+}
+
+/// Whether the policy of this configuration lets `path` (absolute, symbolic links resolved) be read.
+#[must_use]
+pub fn is_path_readable(config: &SandboxConfig, path: &Path, inputs: &PolicyInputs<'_>) -> bool {
+    policy(config, inputs).filesystem.decide(path, Access::Read).allowed()
+}
+
+/// Whether the policy of this configuration lets `path` (absolute, symbolic links resolved) be written.
+#[must_use]
+pub fn is_path_writable(config: &SandboxConfig, path: &Path, inputs: &PolicyInputs<'_>) -> bool {
+    policy(config, inputs).filesystem.decide(path, Access::Write).allowed()
+}
+
+fn build(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Policy {
+    Policy {
+        filesystem: filesystem(config, inputs),
+        network: network(config),
+        limits: config.limits.clone(),
+        environment: environment(config),
+    }
+}
+
+/// Rules in order, no pattern twice: the first one that has it is named.
+struct Rules<'a> {
+    expander: Expander<'a>,
+    seen: HashSet<PathPattern>,
+    rules: Vec<PathRule>,
+}
+
+impl<'a> Rules<'a> {
+    fn new(expander: Expander<'a>, room: usize) -> Self {
+        Self { expander, seen: HashSet::with_capacity(room), rules: Vec::with_capacity(room) }
+    }
+
+    fn add(mut self, pattern: PathPattern, source: RuleSource) -> Self {
+        if self.seen.insert(pattern.clone()) {
+            self.rules.push(PathRule::new(pattern, source));
+        }
+        self
+    }
+
+    fn text(self, text: &str, source: RuleSource) -> Self {
+        let pattern = self.expander.pattern(text).pattern;
+        self.add(pattern, source)
+    }
+
+    fn entries(self, entries: &[Entry]) -> Self {
+        entries.iter().fold(self, |rules, entry| rules.text(&entry.text, entry.source.clone()))
+    }
+
+    fn rows(self, rows: &[Row], key: &str) -> Self {
+        rows.iter().fold(self, |rules, row| rules.add(PathPattern::parse(row.path), built_in(key)))
+    }
+}
+
+fn built_in(key: &str) -> RuleSource {
+    RuleSource::layer(RuleLayer::BuiltIn).with_key(key)
+}
+
+fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Filesystem {
+    let expander = Expander { home: inputs.home, project: inputs.project, env: inputs.env };
+    let rules = |room| Rules::new(expander, room);
+
+    // The project first, then what the configuration adds.
+    let project = PathPattern::literal(inputs.project);
+    let mut allow_write = rules(config.allow_write.len() + 4);
+    let mut allow_read = rules(config.allow_read.len() + 20);
+    match config.workspace_access {
+        None | Some(WorkspaceAccess::Rw) => allow_write = allow_write.add(project, built_in("project")),
+        Some(WorkspaceAccess::Ro) => allow_read = allow_read.add(project, built_in("workspaceAccess")),
+        Some(WorkspaceAccess::None) => {}
+    }
+    if let Some(dir) = &config.working_dir {
+        allow_write = allow_write.text(dir, RuleSource::layer(RuleLayer::User).with_key("workingDir"));
+    }
+    allow_write = allow_write.entries(&config.allow_write).entries(&config.allowed_tmp_paths);
+
+    allow_read = allow_read.rows(inputs.platform.system_read(), "system");
+    if config.mode == Mode::Permissive {
+        allow_read = allow_read.text("/", built_in("mode"));
+    }
+    allow_read = allow_read.entries(&config.allow_read);
+
+    let strict = config.strict_sensitive_files;
+    let mut deny = rules(config.deny.len() + SENSITIVE_NAMES.len()).entries(&config.deny);
+    let mut protect = rules(config.protect.len() + 8).entries(&config.protect);
+    let extra =
+        config.additional_sensitive_files.iter().map(|entry| (entry.text.as_str(), entry.source.clone()));
+    if strict {
+        let names = SENSITIVE_NAMES.iter().filter(|name| !name.read_by_tools);
+        deny = names.fold(deny, |deny, name| {
+            deny.add(sensitive(&expander, name.name), built_in("strictSensitiveFiles"))
+        });
+        deny = extra.fold(deny, |deny, (name, source)| deny.add(sensitive(&expander, name), source));
+    } else {
+        protect =
+            extra.fold(protect, |protect, (name, source)| protect.add(sensitive(&expander, name), source));
+    }
+
+    let mut private = rules(6)
+        .add(PathPattern::literal(inputs.home), built_in("home"))
+        .rows(inputs.platform.private(), "private");
+    if let Some(dir) = temporary_directory(inputs.env) {
+        private = private.add(PathPattern::literal(dir), built_in("TMPDIR"));
+    }
+
+    let mut grants: Vec<Grant> =
+        config.grants.iter().filter_map(|grant| permanent(grant, inputs.home)).collect();
+    for grant in inputs.grants {
+        if !grants.contains(grant) {
+            grants.push(grant.clone());
+        }
+    }
+    Filesystem {
+        allow_write: allow_write.rules,
+        allow_read: allow_read.rules,
+        deny: deny.rules,
+        protect: protect.rules,
+        private: private.rules,
+        grants,
+    }
+}
+
+/// A sensitive name as a pattern that holds at every depth; a path stays a path.
+fn sensitive(expander: &Expander<'_>, name: &str) -> PathPattern {
+    if name.starts_with(['/', '~', '$']) || name.starts_with("**/") {
+        return expander.pattern(name).pattern;
+    }
+    let name = PathPattern::literal(Path::new(name.trim_end_matches('/')));
+    PathPattern::parse(&format!("**/{}", name.to_syntax()))
+}
+
+/// The caller's own temporary directory, when it is a proper one.
+fn temporary_directory(env: &EnvMap) -> Option<&Path> {
+    env.get(OsStr::new("TMPDIR"))
+        .map(Path::new)
+        .filter(|dir| dir.is_absolute() && dir.components().count() > 1)
+        .filter(|dir| !dir.components().any(|part| matches!(part, std::path::Component::ParentDir)))
+}
+
+/// A grant's path is literal: only `~` in front of it is expanded, and it must be absolute then.
+fn permanent(grant: &PermanentGrant, home: &Path) -> Option<Grant> {
+    let path = match grant.path.strip_prefix('~') {
+        Some("") => home.to_path_buf(),
+        Some(below) => home.join(below.strip_prefix('/')?),
+        None => Path::new(&grant.path).to_path_buf(),
+    };
+    let plain =
+        path.is_absolute() && !path.components().any(|part| matches!(part, std::path::Component::ParentDir));
+    plain.then_some(Grant {
+        path,
+        access: grant.access,
+        scope: GrantScope::Permanent,
+        recursive: grant.recursive,
+    })
+}
+
+fn network(config: &SandboxConfig) -> NetworkPolicy {
+    let texts = |entries: &[Entry]| entries.iter().map(|entry| entry.text.clone()).collect();
+    let strict = config.mode == Mode::Strict;
+    // A person who names a port means it, also when it is one of those blocked by default.
+    let mut blocked_ports: Vec<u16> =
+        BLOCKED_PORTS.into_iter().filter(|port| !config.allowed_ports.contains(port)).collect();
+    super::merge::append(&mut blocked_ports, config.blocked_ports.iter().copied());
+    NetworkPolicy {
+        allow_network: config.allow_network && !strict,
+        allowed_hosts: if strict { vec![] } else { texts(&config.allowed_hosts) },
+        blocked_hosts: texts(&config.blocked_hosts),
+        allowed_ports: config.allowed_ports.clone(),
+        blocked_ports,
+    }
+}
+
+fn environment(config: &SandboxConfig) -> Environment {
+    let mut pass: Vec<String> = DEFAULT_PASS.iter().map(|name| (*name).to_owned()).collect();
+    super::merge::append(&mut pass, config.env_passthrough.iter().map(|entry| entry.text.clone()));
+    Environment { pass, set: config.env_override.clone() }
+}
