@@ -1,0 +1,237 @@
+//! Lists, and-or lists and pipelines.
+
+use crate::error::Result;
+use crate::parser::Parser;
+use crate::reserved::Reserved;
+use crate::tree::{Command, CommandKind, Connector, Item, Pipe, Pipeline, Script, Stage, Time};
+
+/// What may come right after a command, without a separator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// A separator only: the command ended in a word.
+    Separator,
+    /// A closing reserved word as well, as in `if (true) then`: the command ended
+    /// in one, or in a bracket.
+    Reserved,
+}
+
+impl Parser<'_> {
+    /// Parses to the end of the readable text.
+    pub(crate) fn whole_script(&mut self) -> Result<Script> {
+        let script = self.list()?;
+        self.newlines()?;
+        if self.peek()?.is_some() {
+            return Err(self.unexpected("a command"));
+        }
+        self.end_here_docs()?;
+        Ok(script)
+    }
+
+    /// Parses the inside of `$(` or `<(` and the closing parenthesis; the cursor
+    /// stands after the opening one, which is at `open`.
+    pub(crate) fn paren_script(&mut self, open: usize) -> Result<Script> {
+        self.enter(open)?;
+        // Here-documents of the line around wait for a newline outside.
+        let pending = std::mem::take(&mut self.pending);
+        let in_paren = std::mem::replace(&mut self.in_paren, true);
+        let quoted_args = std::mem::take(&mut self.quoted_args);
+        let patterns = self.patterns;
+        let script = self.list()?;
+        match self.peek()? {
+            Some(b')') => {}
+            None => return Err(self.unterminated(open, "a substitution")),
+            Some(_) => return Err(self.unexpected("a command or `)`")),
+        }
+        if let Some(waiting) = self.pending.first() {
+            let message = "a here-document whose body is outside of its substitution is not supported";
+            return Err(crate::Error::new(crate::ErrorKind::Unsupported, waiting.opened, message));
+        }
+        self.pos += 1;
+        self.pending = pending;
+        self.in_paren = in_paren;
+        self.quoted_args = quoted_args;
+        self.patterns = patterns;
+        self.leave();
+        Ok(script)
+    }
+
+    /// Parses commands up to something that cannot begin one.
+    pub(crate) fn list(&mut self) -> Result<Script> {
+        self.newlines()?;
+        let start = self.pos;
+        let mut end = start;
+        let mut items = Vec::new();
+        loop {
+            self.newlines()?;
+            if self.at_list_end()? {
+                break;
+            }
+            let (mut item, after) = self.item()?;
+            end = self.pos;
+            self.blanks_and_comment()?;
+            let more = match self.peek()? {
+                Some(b';') if matches!(self.look(1), Some(b';' | b'&')) => false,
+                Some(b';') => {
+                    self.pos += 1;
+                    true
+                }
+                Some(b'&') => {
+                    self.pos += 1;
+                    item.background = true;
+                    true
+                }
+                Some(b'\n') => {
+                    self.newline()?;
+                    true
+                }
+                None | Some(b')') => false,
+                Some(_) if after == After::Reserved && self.reserved().is_some_and(Reserved::closes) => false,
+                Some(_) => return Err(self.unexpected("`;`, `&` or a newline")),
+            };
+            items.push(item);
+            if !more {
+                break;
+            }
+        }
+        Ok(Script { span: self.span(start, end), items })
+    }
+
+    /// Parses a list that must hold a command, as all compound commands ask for.
+    pub(crate) fn body(&mut self) -> Result<Script> {
+        let script = self.list()?;
+        if script.items.is_empty() {
+            return Err(self.unexpected("a command"));
+        }
+        Ok(script)
+    }
+
+    fn at_list_end(&mut self) -> Result<bool> {
+        Ok(match self.peek()? {
+            None | Some(b')') => true,
+            Some(b';') => matches!(self.look(1), Some(b';' | b'&')),
+            Some(_) => self.reserved().is_some_and(Reserved::closes),
+        })
+    }
+
+    fn item(&mut self) -> Result<(Item, After)> {
+        let start = self.look_at(0);
+        let (first, mut after) = self.pipeline()?;
+        let mut rest = Vec::new();
+        let mut end = self.pos;
+        loop {
+            self.blanks()?;
+            let connector = match (self.look(0), self.look(1)) {
+                (Some(b'&'), Some(b'&')) => Connector::And,
+                (Some(b'|'), Some(b'|')) => Connector::Or,
+                _ => break,
+            };
+            self.skip(2);
+            self.newlines()?;
+            let (pipeline, then) = self.pipeline()?;
+            end = self.pos;
+            after = then;
+            rest.push((connector, pipeline));
+        }
+        Ok((Item { span: self.span(start, end), first, rest, background: false }, after))
+    }
+
+    fn pipeline(&mut self) -> Result<(Pipeline, After)> {
+        self.blanks()?;
+        let start = self.look_at(0);
+        let mut negations = 0;
+        let mut time = None;
+        loop {
+            match self.reserved() {
+                Some(Reserved::Bang) => {
+                    self.take_word(1);
+                    negations += 1;
+                }
+                Some(Reserved::Time) => {
+                    self.take_word(4);
+                    time = Some(self.time_options(time)?);
+                }
+                _ => break,
+            }
+            self.blanks_and_comment()?;
+        }
+        let prefixed = negations > 0 || time.is_some();
+        let mut stages = Vec::new();
+        let mut after = After::Separator;
+        let empty = prefixed
+            && match self.peek()? {
+                None | Some(b'\n') => true,
+                Some(b';') => !matches!(self.look(1), Some(b';' | b'&')),
+                Some(_) => false,
+            };
+        if !empty {
+            self.stages(&mut stages, &mut after)?;
+        }
+        Ok((Pipeline { span: self.span_from(start), negations, time, stages }, after))
+    }
+
+    fn time_options(&mut self, before: Option<Time>) -> Result<Time> {
+        let mut time = before.unwrap_or(Time::Default);
+        self.blanks()?;
+        if self.at_word(b"-p") {
+            self.take_word(2);
+            time = Time::Posix;
+            self.blanks()?;
+        }
+        if self.at_word(b"--") {
+            self.take_word(2);
+        }
+        Ok(time)
+    }
+
+    fn stages(&mut self, stages: &mut Vec<Stage>, after: &mut After) -> Result<()> {
+        loop {
+            let command = self.command()?;
+            let ended = self.pos;
+            *after = after_command(&command);
+            self.blanks()?;
+            let pipe = match (self.look(0), self.look(1)) {
+                (Some(b'|'), Some(b'|')) => None,
+                (Some(b'|'), Some(b'&')) => Some(Pipe::StdoutAndStderr),
+                (Some(b'|'), _) => Some(Pipe::Stdout),
+                _ => None,
+            };
+            stages.push(Stage { command, pipe });
+            match pipe {
+                None => {
+                    self.pos = ended;
+                    return Ok(());
+                }
+                Some(Pipe::Stdout) => self.skip(1),
+                Some(Pipe::StdoutAndStderr) => self.skip(2),
+            }
+            self.newlines()?;
+        }
+    }
+}
+
+/// Tells what may follow a command, by what it ended in.
+fn after_command(command: &Command) -> After {
+    if !command.redirects.is_empty() {
+        return After::Separator;
+    }
+    match &command.kind {
+        CommandKind::Simple(_) => After::Separator,
+        CommandKind::Function(function) => after_body(&function.body),
+        CommandKind::Coproc(coproc) => after_body(&coproc.body),
+        CommandKind::Subshell(_)
+        | CommandKind::Group(_)
+        | CommandKind::Arith(_)
+        | CommandKind::Cond(_)
+        | CommandKind::If(_)
+        | CommandKind::Loop(_)
+        | CommandKind::For(_)
+        | CommandKind::ArithFor(_)
+        | CommandKind::Case(_) => After::Reserved,
+    }
+}
+
+/// Bodies of functions and coprocesses are never functions or coprocesses themselves.
+fn after_body(body: &Command) -> After {
+    let simple = matches!(body.kind, CommandKind::Simple(_));
+    if simple || !body.redirects.is_empty() { After::Separator } else { After::Reserved }
+}

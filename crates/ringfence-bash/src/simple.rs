@@ -1,0 +1,251 @@
+//! Simple commands and assignments.
+
+use crate::error::Result;
+use crate::extent::Bracket;
+use crate::parser::{Parser, Patterns, is_break, is_name, is_name_start};
+use crate::tree::{ArrayItem, Assignment, Command, CommandKind, Simple, Value};
+use crate::word::{Part, PartKind, Word};
+use crate::wordlex::WordMode;
+
+/// Commands after which `name=(…)` is an array value, though it is an argument.
+const TAKE_ARRAYS: [&str; 8] = ["alias", "declare", "eval", "export", "let", "local", "readonly", "typeset"];
+
+/// The beginning of an assignment.
+struct Head {
+    name: String,
+    /// The subscript's extent.
+    index: Option<(usize, usize)>,
+    append: bool,
+    /// The position after `=`.
+    value: usize,
+}
+
+impl Parser<'_> {
+    /// Parses a simple command, or a function definition of the form `name ()`. The
+    /// first word may have been parsed already.
+    pub(crate) fn simple(&mut self, start: usize, first: Option<Word>) -> Result<Command> {
+        let mut takes_arrays = first.as_ref().is_some_and(takes_arrays_after);
+        let mut simple = Simple { assignments: Vec::new(), words: first.into_iter().collect() };
+        let mut redirects = Vec::new();
+        let mut end = start;
+        loop {
+            self.blanks()?;
+            match self.peek()? {
+                None | Some(b'\n' | b'#' | b';' | b'|' | b')') => break,
+                Some(b'&') if self.look(1) != Some(b'>') => break,
+                Some(b'(') => return self.function_parens(start, simple, redirects.is_empty()),
+                Some(_) => {}
+            }
+            if self.at_redirect()? {
+                redirects.push(self.redirect()?);
+                takes_arrays = false;
+            } else if simple.words.is_empty() && self.at_assignment()? {
+                simple.assignments.push(self.assignment()?);
+            } else {
+                let word = if simple.words.is_empty() {
+                    let name = self.command_word()?;
+                    takes_arrays = takes_arrays_after(&name);
+                    name
+                } else {
+                    let mut word = self.plain_word("a word")?;
+                    if takes_arrays && self.look(0) == Some(b'(') {
+                        self.array_argument(&mut word)?;
+                    }
+                    word
+                };
+                self.check_descriptor(&word)?;
+                simple.words.push(word);
+            }
+            end = self.pos;
+        }
+        if simple.words.is_empty() && simple.assignments.is_empty() && redirects.is_empty() {
+            return Err(self.unexpected("a command"));
+        }
+        self.note_shopt(&simple.words);
+        self.pos = end;
+        Ok(Command { span: self.span(start, end), kind: CommandKind::Simple(simple), redirects })
+    }
+
+    /// Parses a word that is no assignment and no redirection; there must be one.
+    pub(crate) fn plain_word(&mut self, wanted: &str) -> Result<Word> {
+        self.word(WordMode::Argument)?.ok_or_else(|| self.unexpected(wanted))
+    }
+
+    /// Parses the first word of a command; there must be one.
+    pub(crate) fn command_word(&mut self) -> Result<Word> {
+        self.word(WordMode::Command)?.ok_or_else(|| self.unexpected("a command"))
+    }
+
+    fn function_parens(&mut self, start: usize, mut simple: Simple, no_redirects: bool) -> Result<Command> {
+        let alone = simple.words.len() == 1 && simple.assignments.is_empty() && no_redirects;
+        match simple.words.pop() {
+            Some(name) if alone && self.empty_parens()? => {
+                self.skip(1);
+                self.blanks()?;
+                self.skip(1);
+                self.function_body(start, name)
+            }
+            _ => Err(self.unexpected("a word or the end of the command")),
+        }
+    }
+
+    /// Refuses `{name[…]}>`, a descriptor that we do not read as one.
+    fn check_descriptor(&self, word: &Word) -> Result<()> {
+        let braced = matches!(word.parts.first(), Some(Part { kind: PartKind::Lit(text), .. }) if text.starts_with('{'));
+        let subscript = word.parts.len() > 1 && self.byte(self.pos.wrapping_sub(1)) == Some(b'}');
+        if braced && subscript && matches!(self.look(0), Some(b'<' | b'>')) {
+            return Err(self.unsupported(self.pos, "a redirection with an array element as descriptor"));
+        }
+        Ok(())
+    }
+
+    /// Remembers a `shopt -s extglob`, which changes how later lines are read.
+    fn note_shopt(&mut self, words: &[Word]) {
+        if self.patterns != Patterns::Follow {
+            return;
+        }
+        let is = |word: &Word, text: &str| word.as_literal().as_deref() == Some(text);
+        let mut rest = words.iter();
+        if rest.next().is_some_and(|word| is(word, "shopt")) && rest.any(|word| is(word, "extglob")) {
+            self.patterns = Patterns::NextLine;
+        }
+    }
+
+    /// Tells whether an assignment begins here, in a place where one may.
+    pub(crate) fn at_assignment(&mut self) -> Result<bool> {
+        Ok(self.assignment_head()?.is_some())
+    }
+
+    fn assignment_head(&mut self) -> Result<Option<Head>> {
+        if !self.peek()?.is_some_and(is_name_start) {
+            return Ok(None);
+        }
+        let here = self.pos;
+        let mut name = String::new();
+        while let Some(byte) = self.peek()?.filter(|b| is_name(*b)) {
+            name.push(char::from(byte));
+            self.pos += 1;
+        }
+        let mut index = None;
+        if self.look(0) == Some(b'[') {
+            // Blanks inside the brackets belong to the word, even if no `=` follows.
+            let open = self.look_at(0) + 1;
+            let close = self.extent(Bracket::Subscript, open)?;
+            index = Some((open, close));
+            self.pos = close + 1;
+        }
+        let (append, equals) = match (self.look(0), self.look(1)) {
+            (Some(b'='), _) => (false, 0),
+            (Some(b'+'), Some(b'=')) => (true, 1),
+            _ => {
+                let inside = index.map(|(open, close)| self.bytes(open, close)).unwrap_or_default();
+                if inside.iter().copied().any(is_break) {
+                    return Err(self.unsupported(here, "a command name with a subscript"));
+                }
+                self.pos = here;
+                return Ok(None);
+            }
+        };
+        let value = self.look_at(equals) + 1;
+        self.pos = here;
+        Ok(Some(Head { name, index, append, value }))
+    }
+
+    fn assignment(&mut self) -> Result<Assignment> {
+        let start = self.look_at(0);
+        let Some(head) = self.assignment_head()? else {
+            return Err(self.unexpected("an assignment"));
+        };
+        let index = match head.index {
+            Some((open, close)) => Some(self.subscript(open, close)?),
+            None => None,
+        };
+        self.pos = head.value;
+        let value = if self.look(0) == Some(b'(') {
+            Value::Array(self.array()?)
+        } else {
+            let at = self.look_at(0);
+            let empty = Word { span: self.span(at, at), parts: Vec::new() };
+            Value::Scalar(self.word(WordMode::Value)?.unwrap_or(empty))
+        };
+        let Head { name, append, .. } = head;
+        Ok(Assignment { span: self.span_from(start), name, index, append, value })
+    }
+
+    /// Adds the `(…)` to an argument that so far reads `name=`.
+    fn array_argument(&mut self, word: &mut Word) -> Result<()> {
+        let names =
+            word.bare().and_then(|text| text.strip_suffix('=')).map(|name| name.trim_end_matches('+'));
+        if !names.is_some_and(crate::compound::is_identifier) {
+            return Err(self.unexpected("a word or the end of the command"));
+        }
+        let start = self.look_at(0);
+        let items = self.array()?;
+        let part = Part { span: self.span_from(start), kind: PartKind::Array(items) };
+        word.span = word.span.to(part.span);
+        word.parts.push(part);
+        Ok(())
+    }
+
+    /// Parses the `(…)` of an array value.
+    fn array(&mut self) -> Result<Vec<ArrayItem>> {
+        let open = self.look_at(0);
+        self.enter(open)?;
+        self.skip(1);
+        let mut items = Vec::new();
+        loop {
+            self.newlines()?;
+            match self.peek()? {
+                Some(b')') => break,
+                None => return Err(self.unterminated(open, "the array `(`")),
+                Some(_) => items.push(self.array_item()?),
+            }
+        }
+        self.pos += 1;
+        // Bash goes on with the same word here, and then treats it as plain text.
+        let next = self.look(0);
+        if next.is_some_and(|b| !is_break(b) || b == b'(') || self.at_process_substitution() {
+            return Err(self.unsupported(self.pos, "text right after an array value"));
+        }
+        self.leave();
+        Ok(items)
+    }
+
+    fn array_item(&mut self) -> Result<ArrayItem> {
+        let start = self.look_at(0);
+        let mut index = None;
+        if self.look(0) == Some(b'[') {
+            let open = start + 1;
+            let close = self.extent(Bracket::Subscript, open)?;
+            self.pos = close + 1;
+            let equals = match (self.look(0), self.look(1)) {
+                (Some(b'='), _) => Some(1),
+                (Some(b'+'), Some(b'=')) => Some(2),
+                _ => None,
+            };
+            match equals {
+                Some(len) => {
+                    index = Some(self.subscript(open, close)?);
+                    self.pos = close + 1;
+                    self.skip(len);
+                }
+                None if self.bytes(open, close).iter().copied().any(is_break) => {
+                    return Err(self.unsupported(start, "a blank between brackets in an array value"));
+                }
+                None => self.pos = start,
+            }
+        }
+        let at = self.look_at(0);
+        let mode = if index.is_some() { WordMode::Value } else { WordMode::Argument };
+        let value = match self.word(mode)? {
+            Some(word) => word,
+            None if index.is_some() => Word { span: self.span(at, at), parts: Vec::new() },
+            None => return Err(self.unexpected("a word or `)`")),
+        };
+        Ok(ArrayItem { span: self.span_from(start), index, value })
+    }
+}
+
+fn takes_arrays_after(name: &Word) -> bool {
+    name.bare().is_some_and(|name| TAKE_ARRAYS.contains(&name))
+}
