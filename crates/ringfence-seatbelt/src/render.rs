@@ -139,9 +139,6 @@ fn from_policy(policy: &Policy, env: &MacEnv) -> Result<Profile> {
 
 /// The rules about paths, weakest first.
 fn paths(filesystem: &Filesystem, case: Case, writer: &mut Writer, notes: &mut Vec<String>) -> Result<()> {
-    writer.comment("Directories on the way to what is allowed may be looked at, not listed.");
-    writer.rule("allow", "file-read-metadata file-test-existence", &traversed(filesystem)?);
-
     writer.comment("Private and allowed places, the more specific later.");
     let mut rules: Vec<(&PathRule, &str, &str)> = Vec::new();
     rules.extend(filesystem.private.iter().map(|rule| (rule, "deny", READ_WRITE)));
@@ -155,6 +152,9 @@ fn paths(filesystem: &Filesystem, case: Case, writer: &mut Writer, notes: &mut V
         writer.merge(action, operations, filters);
     }
     writer.flush();
+
+    writer.comment("Directories on the way to what is allowed may be looked at, not listed.");
+    writer.rule("allow", "file-read-metadata file-test-existence", &traversed(filesystem)?);
 
     writer.comment("Protected places.");
     for rule in &filesystem.protect {

@@ -181,6 +181,19 @@ fn private_directories_become_one_of_the_sandbox() {
 }
 
 #[test]
+fn directories_on_the_way_can_be_looked_at_but_not_listed() {
+    let mut policy = usual();
+    policy.filesystem.allow_read.extend(rules(&["/Users/u/.aws/public", "/srv/data/*.csv"]));
+    let profile = evaluated(&policy, &env());
+    for directory in ["/Users", "/Users/u", "/Users/u/.cargo", "/srv", "/srv/data"] {
+        assert!(profile.allows_path("file-read-metadata", directory), "{directory}");
+        assert!(!profile.allows_path("file-read-data", directory), "{directory}");
+    }
+    assert!(!profile.allows_path("file-read-metadata", "/Users/u/.aws"), "the deny list comes later");
+    assert!(!profile.allows_path("file-read-metadata", "/Users/u/notes"));
+}
+
+#[test]
 fn a_protected_place_cannot_be_renamed_away() {
     let profile = evaluated(&usual(), &env());
     for directory in
