@@ -160,6 +160,7 @@ impl Parser<'_> {
             return Ok((None, self.simple(at, None)?));
         }
         let name = self.command_word()?;
+        let after = self.pos;
         self.blanks()?;
         let second = self.look_at(0);
         if self.at_compound()? {
@@ -168,6 +169,7 @@ impl Parser<'_> {
         if self.reserved().is_some_and(|word| word != Reserved::Time) {
             return Err(self.unexpected("a compound command"));
         }
+        self.pos = after;
         Ok((None, self.simple(at, Some(name))?))
     }
 }

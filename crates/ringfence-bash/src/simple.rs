@@ -25,9 +25,9 @@ impl Parser<'_> {
     /// first word may have been parsed already.
     pub(crate) fn simple(&mut self, start: usize, first: Option<Word>) -> Result<Command> {
         let mut takes_arrays = first.as_ref().is_some_and(takes_arrays_after);
+        let mut end = if first.is_some() { self.pos } else { start };
         let mut simple = Simple { assignments: Vec::new(), words: first.into_iter().collect() };
         let mut redirects = Vec::new();
-        let mut end = start;
         loop {
             self.blanks()?;
             match self.peek()? {

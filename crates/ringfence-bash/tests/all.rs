@@ -3,6 +3,7 @@
 mod suite {
     mod agreement;
     mod bash;
+    mod commands;
 }
 
 /// Short texts, good and bad, for comparing with bash.
