@@ -4,7 +4,6 @@
 //! a compiler for it: zig, which PyPI has as a package, with cargo-zigbuild in front.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use crate::packages;
 use crate::report::Done;
-use crate::shell;
+use crate::{shell, workspace};
 
 const TARGET: &str = "aarch64-apple-darwin";
 
@@ -76,7 +75,7 @@ fn clippy<'a>(cargo: &mut Command, crates: impl Iterator<Item = &'a String>) -> 
 
 /// cargo-zigbuild, installed into the target directory when it is not there.
 fn zigbuild() -> Result<Command> {
-    let tools = target_directory()?.join("xtask").join("zig");
+    let tools = workspace::target_directory()?.join("xtask").join("zig");
     let program = tools.join("bin").join("cargo-zigbuild");
     let stamp = tools.join("installed");
     let wanted = ZIG_PACKAGES.join("\n");
@@ -94,13 +93,6 @@ fn zigbuild() -> Result<Command> {
     path.push(std::env::var_os("PATH").unwrap_or_default());
     command.env("PATH", path);
     Ok(command)
-}
-
-pub(crate) fn target_directory() -> Result<PathBuf> {
-    let metadata =
-        shell::output(shell::cargo().args(["metadata", "--format-version=1", "--no-deps", "--offline"]))?;
-    let metadata: Value = serde_json::from_str(&metadata).context("reading cargo metadata")?;
-    Ok(PathBuf::from(text(&metadata["target_directory"])?))
 }
 
 /// Sorts the members of the workspace by whether a package with a `links` key, which is one that brings

@@ -9,6 +9,7 @@
 //! | [`macos`] | type-checks and lints for macOS from any machine |
 //! | [`unprivileged`] | runs the fence's tests again as an ordinary user |
 //! | [`tidy`] | rules of the house that no compiler checks |
+//! | [`workspace`] | what cargo knows about the workspace |
 //! | [`bench`] | interleaved comparisons of start-up cost |
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal program for developers")]
@@ -21,6 +22,7 @@ mod shell;
 mod test;
 mod tidy;
 mod unprivileged;
+mod workspace;
 
 use std::process::ExitCode;
 

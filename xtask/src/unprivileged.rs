@@ -6,7 +6,6 @@
 //! namespace of its own it is bound to an open place. The namespace ends with the run and the scratch
 //! directory is removed, so nothing is left on the host.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ use serde_json::Value;
 
 use crate::packages::SYSTEM_PATH;
 use crate::report::Done;
-use crate::{shell, test};
+use crate::{shell, test, workspace};
 
 /// A user and group that own nothing on any machine we know.
 pub(crate) const USER: u32 = 54321;
@@ -62,7 +61,7 @@ pub(crate) fn run() -> Result<Done> {
 
 /// Directory to run in, and executable, of every test binary.
 fn test_binaries() -> Result<Vec<(PathBuf, PathBuf)>> {
-    let members = members()?;
+    let members = workspace::members()?;
     let mut cargo = shell::cargo();
     cargo.args(["test", "--no-run", "--message-format=json"]);
     let mut any = false;
@@ -89,12 +88,4 @@ fn test_binaries() -> Result<Vec<(PathBuf, PathBuf)>> {
     }
     binaries.sort();
     Ok(binaries)
-}
-
-fn members() -> Result<BTreeSet<String>> {
-    let metadata =
-        shell::output(shell::cargo().args(["metadata", "--format-version=1", "--no-deps", "--offline"]))?;
-    let metadata: Value = serde_json::from_str(&metadata).context("reading cargo metadata")?;
-    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
-    Ok(packages.iter().filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::{Group, Rounds, Row};
-use crate::{macos, shell, unprivileged};
+use crate::{shell, unprivileged, workspace};
 
 /// What is started, by the name of its group.
 const COMMANDS: &[(&str, &[&str])] = &[("true", &["true"]), ("bash", &["bash", "-c", "echo hi"])];
@@ -17,7 +17,7 @@ pub(crate) const OURS: &str = "ringfence";
 
 pub(crate) fn run(rounds: Rounds) -> Result<Vec<Group>> {
     shell::run(shell::cargo().args(["build", "--release", "-p", "ringfence-cli"]))?;
-    let ringfence = macos::target_directory()?.join("release").join("ringfence");
+    let ringfence = workspace::target_directory()?.join("release").join("ringfence");
     let root = shell::user_id()? == 0;
 
     let mut groups = Vec::new();
@@ -68,9 +68,14 @@ impl Place {
     }
 
     fn rows(&self, command: &[&str]) -> Vec<Row> {
+        let words = |prefix: &[&str], command: &[&str]| -> Vec<String> {
+            prefix.iter().chain(command).map(|word| (*word).to_owned()).collect()
+        };
         let row = |name: &str, prefix: &[&str]| Row {
             name: name.to_owned(),
-            argv: prefix.iter().chain(command).map(|word| (*word).to_owned()).collect(),
+            argv: words(prefix, command),
+            proof: words(prefix, super::PROOF),
+            isolated: !prefix.is_empty(),
             env: vec![
                 ("HOME".to_owned(), self.home.clone()),
                 ("RINGFENCE_HOME".to_owned(), format!("{}/.ringfence", self.home)),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::{macos, shell, unprivileged};
+use crate::{shell, unprivileged, workspace};
 
 /// The hidden command that measures rows for another process of this program.
 pub(crate) const MEASURE_COMMAND: &str = "measure-rows";
@@ -27,7 +27,15 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
+    /// The same start with [`PROOF`] as its command: a row that runs nothing would be the fastest.
+    pub(crate) proof: Vec<String>,
+    /// Whether the command must find itself in namespaces other than ours.
+    pub(crate) isolated: bool,
 }
+
+/// Prints the namespaces that it runs in, one on each line.
+pub(crate) const PROOF: &[&str] =
+    &["readlink", "/proc/self/ns/mnt", "/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/ipc"];
 
 /// How often.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +71,7 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
     }
     let groups = cold_start::run(rounds)?;
     print!("{}", render::markdown("cold start", rounds, &groups));
-    let directory = macos::target_directory()?.join("bench");
+    let directory = workspace::target_directory()?.join("bench");
     std::fs::create_dir_all(&directory).context("making the directory for bench results")?;
     let file = directory.join("cold-start.json");
     let text = serde_json::to_string_pretty(&render::json("cold-start", rounds, &groups))?;
@@ -78,7 +86,9 @@ pub(crate) fn measure(rows: &[Row], rounds: Rounds) -> Vec<Measured> {
         .iter()
         .map(|row| Measured {
             name: row.name.clone(),
-            outcome: (0..rounds.warm_up.max(1)).try_for_each(|_| try_once(row)).map(|()| Vec::new()),
+            outcome: prove(row)
+                .and_then(|()| (0..rounds.warm_up).try_for_each(|_| sample(row).map(drop)))
+                .map(|()| Vec::new()),
         })
         .collect();
     for round in 0..rounds.measured {
@@ -95,15 +105,15 @@ pub(crate) fn measure(rows: &[Row], rounds: Rounds) -> Vec<Measured> {
     measured
 }
 
-fn command(row: &Row) -> Result<Command, String> {
-    let (program, arguments) = row.argv.split_first().ok_or("an empty command")?;
+fn command(row: &Row, argv: &[String]) -> Result<Command, String> {
+    let (program, arguments) = argv.split_first().ok_or("an empty command")?;
     let mut command = Command::new(program);
     command.args(arguments).envs(row.env.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
     Ok(command)
 }
 
 fn sample(row: &Row) -> Result<Duration, String> {
-    let mut command = command(row)?;
+    let mut command = command(row, &row.argv)?;
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let start = Instant::now();
     let status = command.spawn().and_then(|mut child| child.wait());
@@ -115,14 +125,28 @@ fn sample(row: &Row) -> Result<Duration, String> {
     }
 }
 
-/// Once, not measured, with the reason when it fails.
-fn try_once(row: &Row) -> Result<(), String> {
-    let output = command(row)?.output().map_err(|error| format!("{}: {error}", row.argv[0]))?;
-    if output.status.success() {
-        return Ok(());
+/// Whether the row really starts its command, and where it should.
+fn prove(row: &Row) -> Result<(), String> {
+    let output = command(row, &row.proof)?.output().map_err(|error| format!("{}: {error}", row.proof[0]))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}", output.status, text.lines().next().unwrap_or("no message")));
     }
-    let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{}: {}", output.status, text.lines().next().unwrap_or("no message")))
+    let inside = String::from_utf8_lossy(&output.stdout);
+    let inside: Vec<&str> = inside.lines().collect();
+    let names = &PROOF[1..];
+    if inside.len() != names.len() {
+        return Err(format!("does not run its command: it printed {inside:?}"));
+    }
+    for (name, inside) in names.iter().zip(inside) {
+        let ours = std::fs::read_link(name).map_err(|error| format!("{name}: {error}"))?;
+        let same = ours.to_str() == Some(inside);
+        if same == row.isolated {
+            let word = if row.isolated { "not isolated" } else { "isolated" };
+            return Err(format!("{word}: {name} is {inside}"));
+        }
+    }
+    Ok(())
 }
 
 /// Measures the rows in a process of an ordinary user, whose copy of this program lies in `directory`.
@@ -148,7 +172,7 @@ pub(crate) fn measure_unprivileged(
     let request = json!({
         "warmUp": rounds.warm_up,
         "measured": rounds.measured,
-        "rows": rows.iter().map(|row| json!({ "name": row.name, "argv": row.argv, "env": row.env })).collect::<Vec<_>>(),
+        "rows": rows.iter().map(row_json).collect::<Vec<_>>(),
     });
     let mut stdin = child.stdin.take().context("the child has no stdin")?;
     stdin.write_all(request.to_string().as_bytes()).context("sending the rows")?;
@@ -182,11 +206,23 @@ pub(crate) fn measure_for_parent() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn row_json(row: &Row) -> Value {
+    json!({
+        "name": row.name,
+        "argv": row.argv,
+        "env": row.env,
+        "proof": row.proof,
+        "isolated": row.isolated,
+    })
+}
+
 fn row_from_json(value: &Value) -> Result<Row> {
     Ok(Row {
         name: serde_json::from_value(value["name"].clone()).context("name of a row")?,
         argv: serde_json::from_value(value["argv"].clone()).context("argv of a row")?,
         env: serde_json::from_value(value["env"].clone()).context("env of a row")?,
+        proof: serde_json::from_value(value["proof"].clone()).context("proof of a row")?,
+        isolated: value["isolated"].as_bool().context("isolation of a row")?,
     })
 }
 
@@ -203,10 +239,42 @@ fn measured_from_json(value: &Value) -> Result<Measured> {
     Ok(Measured { name, outcome })
 }
 
-/// A directory that a user may call a project, with `file` copied into `bin` beside it.
+/// A copy of `file` in `directory`, where another user can reach it.
 pub(crate) fn copy_into(directory: &std::path::Path, file: &std::path::Path) -> Result<PathBuf> {
     let name = file.file_name().context("a program has no name")?;
     let copy = directory.join(name);
     std::fs::copy(file, &copy).with_context(|| format!("copying {}", file.display()))?;
     Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(prefix: &[&str], isolated: bool) -> Row {
+        let argv = |command: &[&str]| prefix.iter().chain(command).map(|word| (*word).to_owned()).collect();
+        Row { name: "row".to_owned(), argv: argv(&["true"]), env: vec![], proof: argv(PROOF), isolated }
+    }
+
+    #[test]
+    fn rows_are_measured_as_often_as_asked() {
+        let rounds = Rounds { warm_up: 1, measured: 3 };
+        let measured = measure(&[row(&[], false), row(&["env"], false)], rounds);
+        assert!(measured.iter().all(|row| row.outcome.as_ref().is_ok_and(|samples| samples.len() == 3)));
+    }
+
+    #[test]
+    fn a_row_that_does_not_do_its_work_is_not_measured() {
+        let rounds = Rounds { warm_up: 1, measured: 3 };
+        for (row, reason) in [
+            (row(&["echo"], false), "does not run its command"),
+            (row(&["false"], false), "exit status: 1"),
+            (row(&["/none"], false), "/none"),
+            (row(&[], true), "not isolated"),
+        ] {
+            let [measured] = measure(&[row], rounds).try_into().unwrap();
+            let got = measured.outcome.unwrap_err();
+            assert!(got.contains(reason), "{got}");
+        }
+    }
 }
