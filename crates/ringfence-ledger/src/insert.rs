@@ -44,12 +44,14 @@ pub(crate) fn start(
     Ok(())
 }
 
+pub(crate) const END: &str =
+    "UPDATE executions SET finished_ms = ?2, exit_code = ?3, signal = ?4, blocked = ?5,
+    timed_out = ?6, duration_ms = ?7, adapter = ?8, launcher = ?9, layers = ?10, degraded = ?11,
+    failure = ?12 WHERE id = ?1";
+
 pub(crate) fn end(connection: &Connection, redact: &dyn Redact, end: &ExecutionEnd) -> rusqlite::Result<()> {
     let launcher = end.adapter.as_deref().and_then(|adapter| adapter.split_once('/')).map(|(_, name)| name);
-    let sql = "UPDATE executions SET finished_ms = ?2, exit_code = ?3, signal = ?4, blocked = ?5,
-        timed_out = ?6, duration_ms = ?7, adapter = ?8, launcher = ?9, layers = ?10, degraded = ?11,
-        failure = ?12 WHERE id = ?1";
-    connection.prepare_cached(sql)?.execute(params![
+    connection.prepare_cached(END)?.execute(params![
         end.id.to_string(),
         signed(end.finished_ms),
         end.exit_code,

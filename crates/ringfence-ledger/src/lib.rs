@@ -28,6 +28,7 @@ mod id;
 mod insert;
 mod migrate;
 mod owner;
+mod scribe;
 mod sql;
 mod store;
 
@@ -48,6 +49,7 @@ pub use redact::{Nothing, Redact, Secrets};
 pub use registry::{
     Lease, NewSandbox, RemovalGuard, Reservation, Sandbox, SandboxFilter, SandboxKind, SandboxState,
 };
+pub use scribe::RECORDS_LOST;
 pub use store::Ledger;
 pub use writer::{Writer, WriterOptions};
 
