@@ -48,7 +48,14 @@ pub(crate) fn judge(run: TestRun) -> Result<Done> {
 fn tests() -> Result<Done> {
     let mut runner = shell::cargo();
     if packages::on_path("cargo-nextest") {
-        runner.args(["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests=pass"]);
+        runner.args([
+            "nextest",
+            "run",
+            "--workspace",
+            "--no-tests=pass",
+            "--config-file",
+            "xtask/nextest.toml",
+        ]);
     } else {
         println!("cargo-nextest is not here; using cargo test");
         runner.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);

@@ -63,7 +63,7 @@ pub(crate) fn run() -> Result<Done> {
 fn test_binaries() -> Result<Vec<(PathBuf, PathBuf)>> {
     let members = workspace::members()?;
     let mut cargo = shell::cargo();
-    cargo.args(["test", "--no-run", "--message-format=json"]);
+    cargo.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
     let mut any = false;
     for name in PACKAGES.iter().filter(|name| members.contains(**name)) {
         cargo.args(["-p", name]);
