@@ -145,16 +145,7 @@ impl Profile {
 }
 
 fn operation_matches(pattern: &str, operation: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => operation.starts_with(prefix),
-        // `ipc-posix-shm` also means the operations below it.
-        None => {
-            operation == pattern
-                || operation.strip_prefix(pattern).is_some_and(|rest| {
-                    rest.starts_with('-') && !pattern.starts_with("file") && !pattern.starts_with("process")
-                })
-        }
-    }
+    pattern.strip_suffix('*').map_or(operation == pattern, |prefix| operation.starts_with(prefix))
 }
 
 fn filter(node: &Node) -> Result<Filter, String> {
