@@ -105,7 +105,20 @@ impl Filesystem {
         if let Some(rule) = private {
             return by_rule(PathOutcome::Private, rule);
         }
+        // The directories on the way to what is shown exist inside, with nothing else in them.
+        if access == Access::Read
+            && let Some(rule) = self.leads_to_something_shown(path)
+        {
+            return by_rule(PathOutcome::Private, rule);
+        }
         PathDecision { outcome: PathOutcome::Denied(DenyReason::Unlisted), rule: None, grant: None }
+    }
+}
+
+impl Filesystem {
+    fn leads_to_something_shown(&self, path: &Path) -> Option<&PathRule> {
+        let below = |rule: &&PathRule| rule.path.as_literal().is_some_and(|shown| shown.starts_with(path));
+        self.allow_write.iter().chain(&self.allow_read).chain(&self.private).find(below)
     }
 }
 
@@ -162,6 +175,8 @@ mod tests {
             ("/home/u/.cargo/bin/cargo", Access::Read, Allowed),
             ("/home/u/.cache/x", Access::Write, Private),
             ("/srv/x", Access::Read, PathOutcome::Denied(Unlisted)),
+            ("/home", Access::Read, Private),
+            ("/home", Access::Write, PathOutcome::Denied(Unlisted)),
         ] {
             assert_eq!(policy.decide(Path::new(path), access).outcome, want, "{access} {path}");
         }

@@ -6,11 +6,12 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::object::{objects_only, written_as_derived};
 use super::setting::{Positive, Size, Text};
 
 /// How a sandbox's container is made. The provider refuses what would weaken it, whoever wrote it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct DockerSection {
     pub image: Option<Text>,
     #[serde(alias = "container_prefix")]
@@ -54,7 +55,7 @@ pub struct DockerSection {
 
 /// The browser of a session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct BrowserSection {
     pub enabled: Option<bool>,
     pub image: Option<Text>,
@@ -81,6 +82,9 @@ pub struct BrowserSection {
     /// Replaces the container's binds; an empty list means none.
     pub binds: Option<Vec<Text>>,
 }
+
+objects_only!(DockerSection, BrowserSection);
+written_as_derived!(DockerSection, BrowserSection);
 
 /// `layer` where it says something, else `base`.
 macro_rules! overlay {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::containers::{BrowserSection, DockerSection};
 use super::limits::LimitsSetting;
+use super::object::{objects_only, written_as_derived};
 use super::setting::{Seconds, Setting, Text};
 use super::words::{
     Ask, Launcher, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode, Strictness,
@@ -22,7 +23,7 @@ type Json = serde_json::Map<String, serde_json::Value>;
 
 /// One layer of configuration.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 #[schemars(title = "Ringfence sandbox.json")]
 pub struct ConfigFile {
     /// For editors: where the schema of this file is.
@@ -168,7 +169,7 @@ pub struct AgentSection(pub Box<ConfigFile>);
 
 impl<'de> Deserialize<'de> for AgentSection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let section = ConfigFile::deserialize(deserializer)?;
+        let section: ConfigFile = super::object::read(deserializer)?;
         let present = [section.agents.is_some(), section.grants.is_some(), section.schema.is_some()];
         for (key, present) in TOP_ONLY.into_iter().zip(present) {
             if present {
@@ -204,7 +205,7 @@ const TOP_ONLY: [&str; 3] = ["agents", "grants", "$schema"];
 
 /// Which mechanism of the operating system, and its own settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct OsSection {
     pub mode: Setting<OsMode>,
     pub seatbelt: Option<SeatbeltSection>,
@@ -212,14 +213,14 @@ pub struct OsSection {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct SeatbeltSection {
     /// A Seatbelt profile to use instead of the one made from the policy.
     pub profile: Setting<Text>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct BubblewrapSection {
     /// The program, by name or path.
     #[serde(alias = "bwrap_path")]
@@ -231,14 +232,14 @@ pub struct BubblewrapSection {
 
 /// `policy`: the lists of paths and the network, as an older file has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct PolicySection {
     pub filesystem: Option<FilesystemSection>,
     pub network: Option<NetworkSection>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct FilesystemSection {
     /// The same as `allowWrite` at the top.
     #[serde(alias = "allow_write", alias = "whitelist")]
@@ -254,7 +255,7 @@ pub struct FilesystemSection {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct NetworkSection {
     /// The same as `allowNetwork` at the top.
     #[serde(alias = "allow_network")]
@@ -269,7 +270,7 @@ pub struct NetworkSection {
 
 /// What is asked, allowed and refused before a command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct SafetySection {
     /// What happens to a command that no list mentions.
     pub mode: Setting<SafetyMode>,
@@ -290,7 +291,7 @@ pub struct SafetySection {
 
 /// Tools by name or group; `*` is a wildcard. The closest layer that has a list decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct ToolsSection {
     pub allow: Texts,
     pub deny: Texts,
@@ -298,7 +299,7 @@ pub struct ToolsSection {
 
 /// When unused sandboxes are removed; 0 turns that test off.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct PruneSection {
     #[serde(alias = "idle_hours")]
     pub idle_hours: Setting<u32>,
@@ -308,7 +309,7 @@ pub struct PruneSection {
 
 /// Access to exactly one resource, given by a person for good.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, remote = "Self")]
 pub struct PermanentGrant {
     /// Absolute, or below `~`; taken literally otherwise.
     #[schemars(length(min = 1))]
@@ -318,6 +319,21 @@ pub struct PermanentGrant {
     #[serde(default)]
     pub recursive: bool,
 }
+
+objects_only!(
+    ConfigFile,
+    OsSection,
+    SeatbeltSection,
+    BubblewrapSection,
+    PolicySection,
+    FilesystemSection,
+    NetworkSection,
+    SafetySection,
+    ToolsSection,
+    PruneSection,
+    PermanentGrant,
+);
+written_as_derived!(PermanentGrant);
 
 fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Profile>, D::Error> {
     Profile::deserialize(deserializer).map(Some)

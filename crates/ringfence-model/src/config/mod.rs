@@ -9,6 +9,7 @@ mod builder;
 mod containers;
 mod file;
 mod limits;
+mod object;
 mod resolved;
 mod setting;
 mod words;

@@ -222,12 +222,13 @@ fn objects(values: &[Value], warnings: &mut Vec<Diagnostic>) -> Result<Vec<Confi
     for value in values {
         match source::from_value(value.clone()) {
             Ok(layer) => layers.push(layer),
-            Err((_, problem)) if problem.key.as_deref() == Some("profile") => {
-                return Err(Error::new(ErrorKind::InvalidConfig, problem.to_string()));
-            }
-            Err((_, problem)) => {
-                let key = problem.key.unwrap_or_default();
+            Err(misfit) => {
+                let problem = misfit.problem;
+                if problem.key.as_deref() == Some("profile") {
+                    return Err(Error::new(ErrorKind::InvalidConfig, problem.to_string()));
+                }
                 let message = format!("the object is left out: {}", problem.message);
+                let key = problem.key.unwrap_or_default();
                 warnings.push(Diagnostic::warning(DiagnosticKind::LayerDropped, message).key(key));
             }
         }

@@ -40,6 +40,12 @@ impl<'a> Origin<'a> {
         }
     }
 
+    /// The first of these places where something stands; the first of all when it is not a file.
+    pub(super) fn first_written<'p>(&self, paths: &[&'p str]) -> &'p str {
+        let written = paths.iter().find(|path| self.position(path).is_some());
+        written.or(paths.first()).copied().unwrap_or_default()
+    }
+
     /// The source of `key`, which stands at `path`.
     pub(super) fn source(&self, key: &str, path: &str) -> RuleSource {
         RuleSource {
@@ -137,7 +143,8 @@ impl Merge {
         self.mode(o, mode);
         self.set(o, "sessions", optional(sessions), |c| &mut c.sessions);
         let per_session = per_session.map(|own| if own { Scope::Session } else { Scope::Shared });
-        self.set(o, "scope", scope.or(per_session), |c| &mut c.scope);
+        let path = o.first_written(&["scope", "perSession"]);
+        self.set_at(o, "scope", path, scope.or(per_session), |c| &mut c.scope);
         self.set(o, "workspaceAccess", optional(workspace_access), |c| &mut c.workspace_access);
         self.set(o, "workspaceRoot", optional_text(workspace_root), |c| &mut c.workspace_root);
         self.set(o, "workingDir", optional_text(working_dir), |c| &mut c.working_dir);
@@ -162,7 +169,8 @@ impl Merge {
         }
 
         let allow_network = allow_network.or(network.allow_network);
-        self.set(o, "allowNetwork", allow_network, |c| &mut c.allow_network);
+        let path = o.first_written(&["allowNetwork", "policy/network/allowNetwork"]);
+        self.set_at(o, "allowNetwork", path, allow_network, |c| &mut c.allow_network);
         self.list(o, "allowedHosts", "allowedHosts", allowed_hosts, |c| &mut c.allowed_hosts);
         self.list(o, "allowedHosts", "policy/network/allowedHosts", network.allowed_hosts, |c| {
             &mut c.allowed_hosts
@@ -246,13 +254,25 @@ impl Merge {
         setting: Setting<T>,
         target: Target<T>,
     ) {
+        self.set_at(origin, key, &key.replace('.', "/"), setting, target);
+    }
+
+    /// The same, for a setting that is written at another place than its key says.
+    fn set_at<T: Clone>(
+        &mut self,
+        origin: &Origin<'_>,
+        key: &'static str,
+        path: &str,
+        setting: Setting<T>,
+        target: Target<T>,
+    ) {
         let value = match setting {
             Setting::Unset => return,
             Setting::Null => target(&mut SandboxConfig::default()).clone(),
             Setting::Value(value) => value,
         };
         *target(&mut self.config) = value;
-        self.note(origin, key);
+        self.origins.insert(key, origin.source(key, path));
     }
 
     pub(super) fn list(
@@ -293,7 +313,7 @@ impl Merge {
                 let mode = word.mode().map_or(Setting::Unset, Setting::Value);
                 self.set(origin, "mode", mode, |c| &mut c.mode);
                 let sessions = word.sessions().map_or(Setting::Unset, |mode| Setting::Value(Some(mode)));
-                self.set(origin, "sessions", sessions, |c| &mut c.sessions);
+                self.set_at(origin, "sessions", "mode", sessions, |c| &mut c.sessions);
             }
         }
     }
@@ -347,9 +367,8 @@ impl Merge {
                 Setting::Null => *target(&mut self.config.limits) = None,
                 Setting::Value(value) => *target(&mut self.config.limits) = Some(value),
             }
-            let path = format!("limits/{name}");
-            let written_as_timeout = name == "timeoutMs" && origin.position(&path).is_none();
-            let path = if written_as_timeout { "timeout" } else { &path };
+            let own = format!("limits/{name}");
+            let path = if name == "timeoutMs" { origin.first_written(&["timeout", &own]) } else { &own };
             self.origins.insert(limit_key(name), origin.source(limit_key(name), path));
         }
     }

@@ -2,21 +2,32 @@
 //! project's own that may only tighten, presets below and the call above.
 //!
 //! [`load`] merges all of it and never reads the process's own environment; [`Loaded::policy`] turns the
-//! result into the policy of a sandbox; the rest checks files, says
-//! where each value came from, and writes what a person granted for good.
+//! result into the policy of a sandbox; [`check`] finds everything that is wrong with a file;
+//! [`Loaded::show`] says where each value came from; [`add_permanent_grant`] writes what a person granted
+//! for good.
 
 pub mod builtin;
+mod check;
 mod diagnostic;
 mod expand;
+mod grants;
 mod load;
 mod merge;
 mod policy;
 mod profile;
+mod show;
 mod source;
 mod tighten;
+mod words;
 
+#[cfg(test)]
+mod tests;
+
+pub use check::{check, check_text, refuse_errors, schema};
 pub use diagnostic::{Diagnostic, DiagnosticKind, Severity};
 pub use expand::{EnvMap, Expanded, Expander};
+pub use grants::{Change, add_permanent_grant, permanent_grants, revoke_permanent_grant};
 pub use load::{BadFile, HOME_VARIABLE, LoadOptions, Loaded, load, ringfence_home};
 pub use policy::{PolicyInputs, is_path_readable, is_path_writable, policy};
 pub use ringfence_model::config::*;
+pub use show::Shown;

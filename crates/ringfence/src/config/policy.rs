@@ -42,7 +42,7 @@ impl Loaded {
     /// The policy of a sandbox with this configuration.
     #[must_use]
     pub fn policy(&self, inputs: &PolicyInputs<'_>) -> Policy {
-        build(&self.config, inputs)
+        build(&self.config, inputs, self.origin("workingDir"))
     }
 }
 
@@ -55,7 +55,7 @@ pub fn policy(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Policy {
     if config.provider == "local" {
         config.allow_network = false;
     }
-    build(&config, inputs)
+    build(&config, inputs, RuleSource::layer(RuleLayer::Call).with_key("workingDir"))
 }
 
 /// Whether the policy of this configuration lets `path` (absolute, symbolic links resolved) be read.
@@ -70,9 +70,9 @@ pub fn is_path_writable(config: &SandboxConfig, path: &Path, inputs: &PolicyInpu
     policy(config, inputs).filesystem.decide(path, Access::Write).allowed()
 }
 
-fn build(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Policy {
+fn build(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: RuleSource) -> Policy {
     Policy {
-        filesystem: filesystem(config, inputs),
+        filesystem: filesystem(config, inputs, working_dir),
         network: network(config),
         limits: config.limits.clone(),
         environment: environment(config),
@@ -116,7 +116,7 @@ fn built_in(key: &str) -> RuleSource {
     RuleSource::layer(RuleLayer::BuiltIn).with_key(key)
 }
 
-fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Filesystem {
+fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: RuleSource) -> Filesystem {
     let expander = Expander { home: inputs.home, project: inputs.project, env: inputs.env };
     let rules = |room| Rules::new(expander, room);
 
@@ -130,7 +130,7 @@ fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Filesystem {
         Some(WorkspaceAccess::None) => {}
     }
     if let Some(dir) = &config.working_dir {
-        allow_write = allow_write.text(dir, RuleSource::layer(RuleLayer::User).with_key("workingDir"));
+        allow_write = allow_write.text(dir, working_dir);
     }
     allow_write = allow_write.entries(&config.allow_write).entries(&config.allowed_tmp_paths);
 

@@ -117,12 +117,19 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Parsed, Diagnostic> {
     };
     match from_value(value) {
         Ok(config) => Ok(Parsed { config, positions }),
-        Err((path, found)) => Err(found.in_file(Some(file)).at(positions.get(&path))),
+        Err(misfit) => Err(misfit.problem.in_file(Some(file)).at(positions.get(&misfit.place))),
     }
 }
 
-/// Reads an object as a configuration. The error carries the place, in the form [`Positions`] knows.
-pub(super) fn from_value(value: Value) -> Result<ConfigFile, (String, Diagnostic)> {
+/// Why an object is not a configuration, and where, in the form [`Positions`] knows.
+#[derive(Debug)]
+pub(super) struct Misfit {
+    pub(super) place: String,
+    pub(super) problem: Diagnostic,
+}
+
+/// Reads an object as a configuration.
+pub(super) fn from_value(value: Value) -> Result<ConfigFile, Box<Misfit>> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let mut place = String::new();
         let mut key = String::new();
@@ -149,7 +156,7 @@ pub(super) fn from_value(value: Value) -> Result<ConfigFile, (String, Diagnostic
         } else {
             DiagnosticKind::BadValue
         };
-        (place, Diagnostic::error(kind, message).key(key))
+        Box::new(Misfit { place, problem: Diagnostic::error(kind, message).key(key) })
     })
 }
 

@@ -117,7 +117,8 @@ impl Merge {
         self.stricter(o, "scope", scope, |c| &mut c.scope, Ord::max);
         self.stricter(o, "ask", ask, |c| &mut c.ask, Ord::max);
         let allow_network = allow_network.or(network.allow_network);
-        self.stricter(o, "allowNetwork", allow_network, |c| &mut c.allow_network, Ord::min);
+        let path = o.first_written(&["allowNetwork", "policy/network/allowNetwork"]);
+        self.stricter_at(o, "allowNetwork", path, allow_network, |c| &mut c.allow_network, Ord::min);
         self.tighten_mode(o, mode);
         self.stricter(o, "sessions", sessions.map(Some), |c| &mut c.sessions, stricter_sessions);
         let strictest = if self.config.provider == "local" { stricter_local_access } else { stricter_access };
@@ -189,9 +190,22 @@ impl Merge {
         target: Target<T>,
         strictest: fn(T, T) -> T,
     ) {
+        self.stricter_at(origin, key, &key.replace('.', "/"), setting, target, strictest);
+    }
+
+    /// The same, for a setting that is written at another place than its key says.
+    fn stricter_at<T: Clone + PartialEq>(
+        &mut self,
+        origin: &Origin<'_>,
+        key: &'static str,
+        path: &str,
+        setting: Setting<T>,
+        target: Target<T>,
+        strictest: fn(T, T) -> T,
+    ) {
         let value = match setting {
             Setting::Unset => return,
-            Setting::Null => return self.widens(origin, &key.replace('.', "/")),
+            Setting::Null => return self.widens(origin, path),
             Setting::Value(value) => value,
         };
         let field = target(&mut self.config);
@@ -200,9 +214,9 @@ impl Merge {
         }
         if strictest(field.clone(), value.clone()) == value {
             *field = value;
-            self.note(origin, key);
+            self.origins.insert(key, origin.source(key, path));
         } else {
-            self.widens(origin, &key.replace('.', "/"));
+            self.widens(origin, path);
         }
     }
 
@@ -243,7 +257,14 @@ impl Merge {
                 let mode = word.mode().map_or(Setting::Unset, Setting::Value);
                 self.stricter(origin, "mode", mode, |c| &mut c.mode, Ord::max);
                 let sessions = word.sessions().map_or(Setting::Unset, |mode| Setting::Value(Some(mode)));
-                self.stricter(origin, "sessions", sessions, |c| &mut c.sessions, stricter_sessions);
+                self.stricter_at(
+                    origin,
+                    "sessions",
+                    "mode",
+                    sessions,
+                    |c| &mut c.sessions,
+                    stricter_sessions,
+                );
             }
         }
     }
@@ -298,9 +319,8 @@ impl Merge {
             }
         }
         for (name, setting, target) in section.rows() {
-            let path = format!("limits/{name}");
-            let path =
-                if origin.position(&path).is_none() && name == "timeoutMs" { "timeout" } else { &path };
+            let own = format!("limits/{name}");
+            let path = if name == "timeoutMs" { origin.first_written(&["timeout", &own]) } else { &own };
             let value = match setting {
                 Setting::Unset => continue,
                 Setting::Null => {

@@ -1,0 +1,341 @@
+//! The policy that follows from a configuration.
+
+use super::*;
+use ringfence_model::{DenyReason, Grant, GrantScope, PathOutcome};
+
+#[test]
+fn writable_are_the_project_then_the_list_and_grants_and_tmp_have_their_places() {
+    let world = World::new().env("DATA", "/srv/data").env("TMPDIR", "/scratch/tmp").user(
+        r#"{ "whitelist": ["~/notes", "$DATA", "/srv/data/", "~/notes"], "blacklist": ["$DATA/secret"] }"#,
+    );
+    let policy = world.policy();
+    let (home, project) = (world.home(), world.project());
+    let want = [project.clone(), home.join("notes"), "/srv/data".into()];
+    assert_eq!(patterns(&policy.filesystem.allow_write), want.map(|path| path.display().to_string()));
+    assert!(patterns(&policy.filesystem.deny).contains(&"/srv/data/secret".to_owned()));
+    let private = patterns(&policy.filesystem.private);
+    assert_eq!(private[0], home.display().to_string());
+    for dir in ["/tmp", "/var/tmp", "/scratch/tmp"] {
+        assert!(private.contains(&dir.to_owned()), "{dir}");
+    }
+    let grant = Grant {
+        path: home.join(".ssh/config"),
+        access: Access::Read,
+        scope: GrantScope::Session,
+        recursive: false,
+    };
+    let ringfence_home = world.ringfence_home();
+    let inputs = PolicyInputs {
+        grants: std::slice::from_ref(&grant),
+        ..PolicyInputs::new(&project, &home, &ringfence_home, &world.env)
+    };
+    let policy = world.load().policy(&inputs);
+    assert_eq!(policy.filesystem.grants, [grant]);
+    assert!(may(&policy, home.join(".ssh/config"), Access::Read));
+    assert!(!may(&policy, home.join(".ssh/id_rsa"), Access::Read));
+}
+
+#[test]
+fn an_unset_variable_in_a_rule_is_named_and_widens_nothing() {
+    let world = World::new()
+        .env("EMPTY", "")
+        .user("{\n\"whitelist\": [\"$NOPE\", \"/$EMPTY\"],\n\"blacklist\": [\"$NOPE/x\"]\n}");
+    let loaded = world.load();
+    let unset = DiagnosticKind::UnsetVariable;
+    assert_eq!(kinds(&loaded.warnings), [(unset, "allowWrite"), (unset, "allowWrite"), (unset, "deny")]);
+    assert_eq!(loaded.warnings[2].line, Some(3));
+    let policy = world.policy();
+    for path in ["/", "/etc/hosts", "/srv/x"] {
+        assert!(!may(&policy, path, Access::Write), "{path}");
+    }
+    assert!(may(&policy, world.project().join("a"), Access::Write));
+}
+
+#[test]
+fn a_local_policy_never_has_a_network() {
+    let policy = World::new().user(r#"{ "allowNetwork": true }"#).policy();
+    assert!(!policy.network.allow_network);
+    let built = SandboxBuilder::new().allow_network(true).build().unwrap();
+    let env = EnvMap::new();
+    let inputs = PolicyInputs::new(Path::new("/p"), Path::new("/h"), Path::new("/h/.ringfence"), &env);
+    assert!(!super::super::policy(&built, &inputs).network.allow_network);
+}
+
+#[test]
+fn what_matters_is_denied_and_protected_without_a_file() {
+    let world = World::new().env("RINGFENCE_HOME", "/ignored");
+    let (policy, home, project) = (world.policy(), world.home(), world.project());
+    for path in [
+        ".ssh/id_ed25519",
+        ".aws/credentials",
+        ".gnupg/x",
+        ".config/gcloud/x",
+        ".azure/x",
+        ".docker/config.json",
+        ".kube/config",
+        ".npmrc",
+        ".pypirc",
+        ".netrc",
+        ".git-credentials",
+        ".cargo/credentials.toml",
+        ".config/gh/hosts.yml",
+        ".config/op/x",
+        ".password-store/x",
+        ".local/share/keyrings/x",
+        ".mozilla/x",
+        ".config/google-chrome/x",
+        ".config/chromium/x",
+        ".ringfence/sandbox.json",
+    ] {
+        assert!(!may(&policy, home.join(path), Access::Read), "{path}");
+    }
+    for path in [
+        ".env",
+        "sub/.env",
+        "a/b/.envrc",
+        ".env.local",
+        ".env.production",
+        "x/credentials.json",
+        "secrets.json",
+        "secrets.yaml",
+        ".secrets/x",
+    ] {
+        assert!(!may(&policy, project.join(path), Access::Read), "{path}");
+    }
+    for path in [
+        ".git/hooks/pre-commit",
+        ".git/config",
+        "sub/.git/config",
+        ".git/config.worktree",
+        ".git/info/attributes",
+        ".git/modules/a/b/hooks/x",
+        ".git/modules/a/config",
+        ".husky/pre-push",
+        ".vscode/tasks.json",
+        ".idea/x",
+        ".claude/settings.json",
+        ".codex/x",
+        ".cursor/rules",
+        ".gemini/x",
+        ".mcp.json",
+        ".ringfence/sandbox.json",
+    ] {
+        let path = project.join(path);
+        assert!(!may(&policy, &path, Access::Write), "{}", path.display());
+        assert!(may(&policy, &path, Access::Read), "{}", path.display());
+    }
+    for path in
+        [".bashrc", ".profile", ".zshrc", ".gitconfig", ".config/fish/config.fish", ".config/git/config"]
+    {
+        let outcome = policy.filesystem.decide(&home.join(path), Access::Write).outcome;
+        assert_eq!(outcome, PathOutcome::Denied(DenyReason::Protected), "{path}");
+    }
+    for path in [".git/index", ".git/objects/ab/cd", "src/main.rs", ".github/workflows/ci.yml", ".envoy"] {
+        assert!(may(&policy, project.join(path), Access::Write), "{path}");
+    }
+    assert!(may(&policy, "/usr/bin/env", Access::Execute) && !may(&policy, "/usr/bin/env", Access::Write));
+    assert!(!may(&policy, "/etc/passwd", Access::Read) && may(&policy, "/etc/hosts", Access::Read));
+    assert!(!may(&policy, "/srv/x", Access::Read));
+}
+
+#[test]
+fn ringfences_own_home_is_denied_wherever_it_is() {
+    let world = World::new();
+    let (home, project) = (world.home(), world.project());
+    let moved = project.join("$x*");
+    let inputs = PolicyInputs::new(&project, &home, &moved, &world.env);
+    let policy = super::super::policy(&SandboxConfig::default(), &inputs);
+    assert!(!may(&policy, moved.join("sandbox.json"), Access::Read));
+    assert!(!may(&policy, home.join(".ringfence/sandbox.json"), Access::Read));
+    assert!(may(&policy, project.join("other"), Access::Write));
+}
+
+#[test]
+fn every_rule_names_its_source() {
+    let world = World::new()
+        .user("{\n  \"deny\": [\"/a\"],\n  \"policy\": {\n    \"filesystem\": { \"blacklist\": [\n\"/b\"] } } }")
+        .project_says("{ \"protect\": [\"keep\"] }");
+    let policy = world.policy();
+    let source = |rules: &[ringfence_model::PathRule], path: &str| {
+        rules.iter().find(|rule| rule.path.to_string() == path).map(|rule| rule.source.to_string()).unwrap()
+    };
+    let (user, project) = (world.user_file(), world.project_file());
+    assert_eq!(source(&policy.filesystem.deny, "/a"), format!("user config {}:2 (deny)", user.display()));
+    assert_eq!(source(&policy.filesystem.deny, "/b"), format!("user config {}:5 (deny)", user.display()));
+    let keep = world.project().join("keep").display().to_string();
+    assert_eq!(
+        source(&policy.filesystem.protect, &keep),
+        format!("project config {}:1 (protect)", project.display())
+    );
+    assert_eq!(source(&policy.filesystem.deny, "/etc/shadow"), "built-in (deny)");
+    let loaded = world.load_with(vec![], json!({ "allowRead": ["/c"] }));
+    assert_eq!(source(&world.policy_of(&loaded).filesystem.allow_read, "/c"), "command line (allowRead)");
+}
+
+#[test]
+fn workspace_access_and_working_dir_have_an_effect() {
+    for (access, read, write) in [("rw", true, true), ("ro", true, false)] {
+        let world = World::new().user(&format!(r#"{{ "workspaceAccess": "{access}" }}"#));
+        let (policy, file) = (world.policy(), world.project().join("a"));
+        assert_eq!(may(&policy, &file, Access::Read), read, "{access}");
+        assert_eq!(may(&policy, &file, Access::Write), write, "{access}");
+    }
+    let world = World::new().user(r#"{ "workspaceAccess": "none", "workingDir": "/srv/w" }"#);
+    let policy = world.policy();
+    let inside = policy.filesystem.decide(&world.project().join("a"), Access::Write).outcome;
+    assert_eq!(inside, PathOutcome::Private, "not the host's");
+    assert!(may(&policy, "/srv/w/x", Access::Write));
+}
+
+#[test]
+fn modes_have_an_effect() {
+    let permissive = World::new().user(r#"{ "mode": "permissive", "allowedHosts": ["a"] }"#);
+    let (policy, config) = (permissive.policy(), permissive.load().config);
+    assert!(may(&policy, "/srv/x", Access::Read) && !may(&policy, "/srv/x", Access::Write));
+    assert!(!may(&policy, "/etc/shadow", Access::Read), "what is denied stays denied");
+    assert_eq!(config.validation_strictness, Strictness::Minimal);
+    let strict = World::new().user(r#"{ "mode": "strict", "allowedHosts": ["a"] }"#);
+    assert_eq!(strict.policy().network.allowed_hosts, Vec::<String>::new());
+    assert!(strict.load().config.strict_sensitive_files);
+    assert_eq!(strict.load().config.validation_strictness, Strictness::Strict);
+    assert_eq!(permissive.policy().network.allowed_hosts, ["a"]);
+}
+
+#[test]
+fn sensitive_names_are_refused_when_strict_and_protected_otherwise() {
+    let text = |strict: bool| {
+        format!(
+            r#"{{ "strictSensitiveFiles": {strict}, "additionalSensitiveFiles": ["vault/", "a*b", "~/x"] }}"#
+        )
+    };
+    let strict = World::new().user(&text(true));
+    let (policy, project) = (strict.policy(), strict.project());
+    for path in [".bashrc", "s/.bash_history", "vault/key", "s/vault", "a*b", ".vscode/settings.json"] {
+        assert!(!may(&policy, project.join(path), Access::Read), "{path}");
+    }
+    assert!(!may(&policy, strict.home().join("x"), Access::Read));
+    assert!(may(&policy, project.join("axb"), Access::Write), "names are literal");
+    assert!(may(&policy, project.join(".git/config"), Access::Read), "git has to read it");
+    assert!(!may(&policy, project.join(".git/config"), Access::Write));
+    let lax = World::new().user(&text(false));
+    let (policy, project) = (lax.policy(), lax.project());
+    assert!(may(&policy, project.join("vault/key"), Access::Read));
+    assert!(!may(&policy, project.join("vault/key"), Access::Write));
+}
+
+#[test]
+fn tmp_hosts_ports_and_variables_reach_the_policy() {
+    let world = World::new().user(
+        r#"{ "allowedTmpPaths": ["/tmp/build/"], "allowedHosts": ["a"], "blockedHosts": ["b"],
+             "allowedPorts": [22, 443], "blockedPorts": [8080], "envPassthrough": ["MY_*", "GITHUB_TOKEN"],
+             "envOverride": { "A": "1" }, "timeout": "90s" }"#,
+    );
+    let policy = world.policy();
+    assert_eq!(
+        policy.filesystem.decide(Path::new("/tmp/build/x"), Access::Write).outcome,
+        PathOutcome::Allowed
+    );
+    assert_eq!(policy.filesystem.decide(Path::new("/tmp/x"), Access::Write).outcome, PathOutcome::Private);
+    let network = &policy.network;
+    assert_eq!(
+        (&network.allowed_hosts[..], &network.blocked_hosts[..]),
+        (&["a".into()][..], &["b".into()][..])
+    );
+    assert_eq!(network.allowed_ports, [22, 443]);
+    assert_eq!(network.blocked_ports, [23, 25, 110, 143, 445, 3306, 5432, 6379, 27017, 8080]);
+    let passes = |name: &str| policy.environment.passes(std::ffi::OsStr::new(name));
+    assert!(passes("PATH") && passes("MY_X") && passes("GITHUB_TOKEN"));
+    assert!(!passes("MY_API_KEY") && !passes("OPENAI_API_KEY"));
+    assert_eq!(policy.environment.set["A"], "1");
+    assert_eq!(policy.limits.timeout_ms, Some(90_000));
+}
+
+#[test]
+fn a_configured_allow_never_beats_a_deny_but_a_permanent_grant_does() {
+    let text = r#"{ "allowWrite": ["~/.ssh"], "grants": [
+        { "path": "~/.ssh/known_hosts", "access": "read" },
+        { "path": "/data/$HOME", "access": "write", "recursive": true },
+        { "path": "relative", "access": "write" },
+        { "path": "/a/../etc", "access": "write", "recursive": true }
+    ] }"#;
+    let world = World::new().env("HOME", "/").user(text);
+    let (policy, home) = (world.policy(), world.home());
+    assert!(!may(&policy, home.join(".ssh/id_rsa"), Access::Read));
+    assert!(may(&policy, home.join(".ssh/known_hosts"), Access::Read));
+    assert!(!may(&policy, home.join(".ssh/known_hosts"), Access::Write));
+    assert!(may(&policy, "/data/$HOME/x", Access::Write), "taken literally");
+    assert_eq!(policy.filesystem.grants.len(), 2, "only absolute ones without dots");
+}
+
+#[test]
+fn the_builder_makes_a_configuration() {
+    let config = SandboxBuilder::new()
+        .enabled(true)
+        .mode(Mode::Restricted)
+        .working_dir("/tmp/ringfence/work")
+        .allow_read("/tmp/$x*")
+        .allow_write("/tmp/ringfence")
+        .allow_command("ls")
+        .allow_command("rm")
+        .block_command("rm -rf")
+        .timeout(std::time::Duration::from_secs(30))
+        .memory_limit(100 << 20)
+        .cpu_limit(7)
+        .output_limit(8)
+        .file_size_limit(9)
+        .allow_network(true)
+        .build()
+        .unwrap();
+    let limits = &config.limits;
+    assert_eq!((limits.timeout_ms, limits.max_memory_bytes), (Some(30_000), Some(100 << 20)));
+    assert_eq!(
+        (limits.max_cpu_seconds, limits.max_output_bytes, limits.max_file_size_bytes),
+        (Some(7), Some(8), Some(9))
+    );
+    assert!(config.enabled && config.allow_network && config.is_host_allowed("a.example"));
+    for (command, want) in [
+        ("ls -l", true),
+        ("/bin/ls", true),
+        ("rm a", true),
+        ("rm -rf /", false),
+        ("rm -rfv", true),
+        ("cat", false),
+    ] {
+        assert_eq!(config.is_command_allowed(command), want, "{command}");
+    }
+    let env = EnvMap::new();
+    let inputs = PolicyInputs::new(Path::new("/p"), Path::new("/h"), Path::new("/h/.ringfence"), &env);
+    for (path, read, write) in [
+        ("/tmp/ringfence/work/a", true, true),
+        ("/tmp/$x*/a", true, false),
+        ("/srv/a", false, false),
+        ("/h/.ssh/id", false, false),
+    ] {
+        assert_eq!(is_path_readable(&config, Path::new(path), &inputs), read, "{path}");
+        assert_eq!(is_path_writable(&config, Path::new(path), &inputs), write, "{path}");
+    }
+    assert!(SandboxBuilder::new().allow_read("").build().is_err());
+    assert!(SandboxBuilder::new().block_command(" ").build().is_err());
+    assert!(!SandboxBuilder::new().enabled(false).build().unwrap().enabled);
+}
+
+#[test]
+fn ready_made_configurations_are_the_documented_ones() {
+    let default = SandboxBuilder::new().build().unwrap();
+    assert_eq!((default.mode, default.limits.timeout_ms), (Mode::Restricted, Some(120_000)));
+    let permissive = SandboxBuilder::permissive().build().unwrap();
+    assert_eq!((permissive.mode, permissive.limits.timeout_ms), (Mode::Permissive, Some(300_000)));
+    assert_eq!(texts(&permissive.allow_read), ["/"]);
+    assert!(permissive.allow_write.is_empty() && permissive.allow_network);
+    assert!(permissive.to_validation_context().allow_chaining);
+    let strict = SandboxBuilder::strict("/w").build().unwrap();
+    assert_eq!((strict.mode, strict.limits.timeout_ms), (Mode::Strict, Some(30_000)));
+    assert!(!strict.allow_network && !strict.is_host_allowed("a"));
+    let context = strict.to_validation_context();
+    assert!(!context.allow_chaining && !context.allow_background);
+    let env = EnvMap::new();
+    let inputs = PolicyInputs::new(Path::new("/w"), Path::new("/h"), Path::new("/h/.ringfence"), &env);
+    assert!(is_path_writable(&strict, Path::new("/w/a"), &inputs));
+    assert!(!is_path_readable(&strict, Path::new("/srv/a"), &inputs));
+    assert_eq!(SandboxConfig::strict("/w").working_dir, strict.working_dir);
+}
