@@ -150,11 +150,12 @@ impl Parser<'_> {
                 next += 2;
             }
             if next == outer {
-                if self.has_comment_mark(inside, inner) {
-                    return Err(self.unsupported(at, "a `#` after a blank in arithmetic"));
-                }
                 self.pos = inside;
-                let parts = self.arith_text(inner)?;
+                let mut parts = self.arith_text(inner)?;
+                if self.has_comment_mark(inside, inner) {
+                    let kind = PartKind::Unsupported("a `#` after a blank in arithmetic");
+                    parts.push(Part { span: self.span(inside, inner), kind });
+                }
                 self.pos = outer + 1;
                 return Ok(Part { span: self.span_from(at), kind: PartKind::Arith(parts) });
             }

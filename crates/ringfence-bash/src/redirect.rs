@@ -3,10 +3,23 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::extent::Bracket;
 use crate::parser::{Parser, Pending, is_name, is_name_start};
 use crate::tree::{Fd, HereDoc, Redirect, RedirectOp, Target};
-use crate::word::{PartKind, Word};
+use crate::word::{Part, PartKind, Word};
 use crate::wordlex::WordMode;
+
+/// What stands before an operator, not yet parsed.
+enum Descriptor {
+    Number(u32),
+    /// A variable, with the extent of its subscript.
+    Name(String, Option<(usize, usize)>),
+}
+
+/// Tells whether a word with this text in brackets would end there.
+pub(crate) fn splits(bytes: &[u8]) -> bool {
+    bytes.iter().any(|b| matches!(b, b' ' | b'\t' | b'\n' | b';' | b'|' | b'&'))
+}
 
 impl Parser<'_> {
     /// Parses the redirections after a compound command.
@@ -31,25 +44,18 @@ impl Parser<'_> {
     /// Tells whether a redirection begins here.
     pub(crate) fn at_redirect(&mut self) -> Result<bool> {
         let here = self.pos;
-        let start = self.peek()?;
-        let found = match start {
+        let found = match self.peek()? {
             Some(b'&') => self.look(1) == Some(b'>'),
             Some(b'<' | b'>') => !self.at_process_substitution(),
-            Some(b'0'..=b'9' | b'{') => {
-                self.descriptor()?;
-                self.pos != here
-                    && matches!(self.look(0), Some(b'<' | b'>'))
-                    && !self.at_process_substitution()
-            }
+            Some(b'0'..=b'9' | b'{') => self.descriptor()?.is_some(),
             _ => false,
         };
         self.pos = here;
         Ok(found)
     }
 
-    /// Parses a number or `{name}` before an operator, if one stands here.
-    fn descriptor(&mut self) -> Result<Option<Fd>> {
-        let here = self.pos;
+    /// Moves past a number, `{name}` or `{name[…]}` right before an operator.
+    fn descriptor(&mut self) -> Result<Option<Descriptor>> {
         let brace = self.peek()? == Some(b'{');
         if brace {
             self.pos += 1;
@@ -60,27 +66,42 @@ impl Parser<'_> {
             text.push(char::from(byte));
             self.pos += 1;
         }
-        if !brace {
+        let found = if !brace {
             // Bash takes numbers that do not fit as words.
-            let number = text.parse::<u32>().ok().filter(|n| i32::try_from(*n).is_ok());
-            if number.is_none() {
-                self.pos = here;
+            text.parse().ok().filter(|n| i32::try_from(*n).is_ok()).map(Descriptor::Number)
+        } else if !text.bytes().next().is_some_and(is_name_start) {
+            None
+        } else {
+            let mut index = None;
+            if self.look(0) == Some(b'[') {
+                let open = self.look_at(0) + 1;
+                let close = self.extent(Bracket::Subscript, open)?;
+                if splits(self.bytes(open, close)) {
+                    return Ok(None);
+                }
+                index = Some((open, close));
+                self.pos = close + 1;
             }
-            return Ok(number.map(Fd::Number));
-        }
-        if self.look(0) == Some(b'}') && text.bytes().next().is_some_and(is_name_start) {
+            let closed = self.look(0) == Some(b'}');
             self.skip(1);
-            return Ok(Some(Fd::Variable(text)));
-        }
-        self.pos = here;
-        Ok(None)
+            closed.then_some(Descriptor::Name(text, index))
+        };
+        let operator = matches!(self.look(0), Some(b'<' | b'>')) && !self.at_process_substitution();
+        Ok(found.filter(|_| operator))
     }
 
     /// Parses a redirection; there must be one.
     pub(crate) fn redirect(&mut self) -> Result<Redirect> {
         let start = self.look_at(0);
         let fd = match self.peek()? {
-            Some(b'0'..=b'9' | b'{') => self.descriptor()?,
+            Some(b'0'..=b'9' | b'{') => match self.descriptor()? {
+                Some(Descriptor::Number(number)) => Some(Fd::Number(number)),
+                Some(Descriptor::Name(name, None)) => Some(Fd::Variable(name)),
+                Some(Descriptor::Name(name, Some((open, close)))) => {
+                    Some(Fd::Element(name, self.subscript(open, close)?))
+                }
+                None => None,
+            },
             _ => None,
         };
         let (len, op) = match (self.peek()?, self.look(1), self.look(2)) {
@@ -152,16 +173,13 @@ fn end_line(delimiter: &Word) -> Option<(String, bool)> {
             PartKind::DoubleQ(parts) => {
                 quoted = true;
                 for part in parts {
-                    let PartKind::Lit(lit) = &part.kind else { return None };
-                    text.push_str(lit);
+                    match &part.kind {
+                        PartKind::Lit(lit) => text.push_str(lit),
+                        _ => text.push_str(&bare_param(part)?),
+                    }
                 }
             }
-            PartKind::Param(param)
-                if part.span.end - part.span.start == 1 + u32::try_from(param.name.len()).ok()? =>
-            {
-                text.push('$');
-                text.push_str(&param.name);
-            }
+            PartKind::Param(_) => text.push_str(&bare_param(part)?),
             PartKind::Glob(glob) => text.push(glob.as_char()),
             PartKind::Tilde(user) => {
                 text.push('~');
@@ -171,4 +189,13 @@ fn end_line(delimiter: &Word) -> Option<(String, bool)> {
         }
     }
     (!text.contains('\n')).then_some((text, quoted))
+}
+
+/// Returns the text of a parameter that is written without braces.
+fn bare_param(part: &Part) -> Option<String> {
+    let PartKind::Param(param) = &part.kind else { return None };
+    let text = format!("${}", param.name);
+    // A longer span means braces, or a line continuation.
+    let len = u32::try_from(text.len()).ok()?;
+    (part.span.end - part.span.start == len).then_some(text)
 }

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::extent::Bracket;
-use crate::parser::{Parser, Patterns, is_break, is_name, is_name_start};
+use crate::parser::{Parser, Patterns, is_name, is_name_start};
+use crate::redirect::splits;
 use crate::tree::{ArrayItem, Assignment, Command, CommandKind, Simple, Value};
 use crate::word::{Part, PartKind, Word};
 use crate::wordlex::WordMode;
@@ -53,7 +54,6 @@ impl Parser<'_> {
                     }
                     word
                 };
-                self.check_descriptor(&word)?;
                 simple.words.push(word);
             }
             end = self.pos;
@@ -73,7 +73,34 @@ impl Parser<'_> {
 
     /// Parses the first word of a command; there must be one.
     pub(crate) fn command_word(&mut self) -> Result<Word> {
+        let start = self.look_at(0);
+        if let Some((open, close)) = self.name_with_blanks()? {
+            // Bash takes `a[x y]` as one word here, for the assignment it could have been.
+            let mut parts = self.subscript(open, close)?;
+            self.pos = close + 1;
+            parts.extend(self.word(WordMode::Value)?.map(|rest| rest.parts).unwrap_or_default());
+            let kind = PartKind::Unsupported("a command name with a blank in brackets");
+            parts.push(Part { span: self.span_from(start), kind });
+            return Ok(Word { span: self.span_from(start), parts });
+        }
         self.word(WordMode::Command)?.ok_or_else(|| self.unexpected("a command"))
+    }
+
+    /// Returns the extent of the brackets, if a name and brackets that hold a blank
+    /// stand here.
+    fn name_with_blanks(&mut self) -> Result<Option<(usize, usize)>> {
+        let mut at = self.look_at(0);
+        let first = self.byte(at);
+        while self.byte(at).is_some_and(is_name) {
+            self.tick()?;
+            at += 1;
+        }
+        if !first.is_some_and(is_name_start) || self.byte(at) != Some(b'[') {
+            return Ok(None);
+        }
+        let close = self.extent(Bracket::Subscript, at + 1)?;
+        let extent = (at + 1, close);
+        Ok(Some(extent).filter(|(open, close)| splits(self.bytes(*open, *close))))
     }
 
     fn function_parens(&mut self, start: usize, mut simple: Simple, no_redirects: bool) -> Result<Command> {
@@ -87,16 +114,6 @@ impl Parser<'_> {
             }
             _ => Err(self.unexpected("a word or the end of the command")),
         }
-    }
-
-    /// Refuses `{name[…]}>`, a descriptor that we do not read as one.
-    fn check_descriptor(&self, word: &Word) -> Result<()> {
-        let braced = matches!(word.parts.first(), Some(Part { kind: PartKind::Lit(text), .. }) if text.starts_with('{'));
-        let subscript = word.parts.len() > 1 && self.byte(self.pos.wrapping_sub(1)) == Some(b'}');
-        if braced && subscript && matches!(self.look(0), Some(b'<' | b'>')) {
-            return Err(self.unsupported(self.pos, "a redirection with an array element as descriptor"));
-        }
-        Ok(())
     }
 
     /// Remembers a `shopt -s extglob`, which changes how later lines are read.
@@ -138,10 +155,6 @@ impl Parser<'_> {
             (Some(b'='), _) => (false, 0),
             (Some(b'+'), Some(b'=')) => (true, 1),
             _ => {
-                let inside = index.map(|(open, close)| self.bytes(open, close)).unwrap_or_default();
-                if inside.iter().copied().any(is_break) {
-                    return Err(self.unsupported(here, "a command name with a subscript"));
-                }
                 self.pos = here;
                 return Ok(None);
             }
@@ -202,12 +215,14 @@ impl Parser<'_> {
             }
         }
         self.pos += 1;
-        // Bash goes on with the same word here, and then treats it as plain text.
-        let next = self.look(0);
-        if next.is_some_and(|b| !is_break(b) || b == b'(') || self.at_process_substitution() {
-            return Err(self.unsupported(self.pos, "text right after an array value"));
-        }
         self.leave();
+        // Bash goes on with the same word here, and then takes all of it as plain text.
+        let after = self.pos;
+        if let Some(mut value) = self.word(WordMode::Value)? {
+            let kind = PartKind::Unsupported("text right after an array value");
+            value.parts.push(Part { span: value.span, kind });
+            items.push(ArrayItem { span: self.span_from(after), index: None, value });
+        }
         Ok(items)
     }
 
@@ -229,7 +244,7 @@ impl Parser<'_> {
                     self.pos = close + 1;
                     self.skip(len);
                 }
-                None if self.bytes(open, close).iter().copied().any(is_break) => {
+                None if splits(self.bytes(open, close)) => {
                     return Err(self.unsupported(start, "a blank between brackets in an array value"));
                 }
                 None => self.pos = start,

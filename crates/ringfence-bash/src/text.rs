@@ -221,36 +221,35 @@ impl Parser<'_> {
     /// Takes `'…'` where the quotes are text, but bash's reader wants them in pairs.
     ///
     /// What is between is read twice by bash, under different rules. Only if both
-    /// readings see the same do we go on.
+    /// readings see the same is it more than an unknown.
     fn paired_single(&mut self, parts: &mut Parts, mode: TextMode) -> Result<()> {
         let open = self.pos;
         let mut close = open + 1;
+        let mut clear = true;
         loop {
             self.tick()?;
             match self.byte(close) {
                 None => return Err(self.unterminated(open, "a single quote")),
                 Some(b'\'') => break,
-                Some(b'"' | b'`' | b'\\' | b'{' | b'}') => {
-                    return Err(self.unsupported(close, "this character between quotes that do not quote"));
-                }
-                Some(b'(' | b')') if mode.single == Quote::Pairs && !mode.quoted_argument() => {
-                    return Err(self.unsupported(close, "a parenthesis between quotes in arithmetic"));
-                }
-                Some(_) => close += 1,
+                Some(b'"' | b'`' | b'\\' | b'{' | b'}') => clear = false,
+                // In arithmetic, parentheses decide where it ends.
+                Some(b'(' | b')') => clear &= mode.escape != Escape::Any,
+                Some(_) => {}
             }
+            close += 1;
         }
-        self.pos += 1;
-        parts.text("'", open, self.pos);
-        // There is no quote in between, so this goes at most one level deeper.
+        self.pos = close + 1;
+        if !clear {
+            let kind = PartKind::Unsupported("text between quotes that do not quote");
+            parts.part(self, Part { span: self.span_from(open), kind });
+            return Ok(());
+        }
+        parts.text("'", open, open + 1);
+        self.pos = open + 1;
+        // There is no quote in between, so this does not come back here.
         self.within(close, |parser| parser.text_into(parts, TextMode { single: Quote::Text, ..mode }))?;
         self.pos = close + 1;
         parts.text("'", close, self.pos);
         Ok(())
-    }
-}
-
-impl TextMode {
-    fn quoted_argument(self) -> bool {
-        matches!(self.escape, Escape::Only(_))
     }
 }

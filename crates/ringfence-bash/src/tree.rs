@@ -301,6 +301,8 @@ pub enum Fd {
     Number(u32),
     /// `{name}>`: bash picks a number and stores it.
     Variable(String),
+    /// `{name[…]}>`: likewise, in an element of an array; the parts of the subscript.
+    Element(String, Vec<Part>),
 }
 
 /// The operator of a redirection.

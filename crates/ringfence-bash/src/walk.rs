@@ -3,7 +3,7 @@
 
 use crate::span::Span;
 use crate::tree::{
-    ArrayItem, Assignment, Command, CommandKind, Cond, Connector, Item, Pipe, Pipeline, Redirect, Script,
+    ArrayItem, Assignment, Command, CommandKind, Cond, Connector, Fd, Item, Pipe, Pipeline, Redirect, Script,
     Simple, Target, Value,
 };
 use crate::word::{Brace, Direction, Part, PartKind, SubStyle, Word};
@@ -327,6 +327,9 @@ impl<'t, V: Visitor<'t>> Walker<'t, '_, V> {
 
     fn redirect(&mut self, redirect: &'t Redirect) {
         self.visitor.redirect(&self.context, redirect);
+        if let Some(Fd::Element(_, index)) = &redirect.fd {
+            self.parts_in(FrameKind::Arith, redirect.span, index);
+        }
         match &redirect.target {
             Target::Word(word) => self.word(WordRole::Target, word),
             Target::Close => {}
