@@ -1,7 +1,7 @@
 //! Starting a sandbox: the one spawn path of the native launcher.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::termios::Winsize;
@@ -32,8 +32,9 @@ pub struct Sandboxed {
 
 /// The command's standard descriptors.
 #[derive(Debug, Clone, Copy)]
-pub enum Stdio<'a> {
-    Descriptors([BorrowedFd<'a>; 3]),
+pub enum Stdio {
+    /// These descriptors, which must be open; they are duplicated by the clone.
+    Raw([RawFd; 3]),
     /// A terminal of the sandbox's own; its master comes as [`Message::Terminal`].
     Terminal(Winsize),
 }
@@ -85,7 +86,7 @@ impl LaunchError {
 pub fn launch(
     plan: &Plan,
     exec: &Exec,
-    stdio: Stdio<'_>,
+    stdio: Stdio,
     place: Option<&mut dyn FnMut(i32) -> std::io::Result<()>>,
 ) -> Result<Sandboxed, LaunchError> {
     let (host, inside) = rustix::net::socketpair(
@@ -99,7 +100,7 @@ pub fn launch(
     let uid_map = identity(rustix::process::geteuid().as_raw());
     let gid_map = identity(rustix::process::getegid().as_raw());
     let (stdio, tty) = match stdio {
-        Stdio::Descriptors(fds) => (fds.map(|fd| fd.as_raw_fd()), None),
+        Stdio::Raw(fds) => (fds, None),
         Stdio::Terminal(size) => ([-1; 3], Some(size)),
     };
     let stage = Stage {

@@ -13,5 +13,6 @@ pub mod plan;
 pub mod report;
 pub mod seccomp;
 mod stage;
+pub mod supervisor;
 pub mod sys;
 pub mod warden;

@@ -61,8 +61,24 @@ pub(crate) fn execute(host: BorrowedFd<'_>, step: &MountStep) -> Sys<()> {
             attach(tree.as_fd(), fd)
         }),
         MountStep::Pin { target } => on_existing(target, |fd| attach(clone_tree(fd, c"", true)?.as_fd(), fd)),
+        MountStep::Replace { target, content } => on_existing(target, |fd| replace(fd, content)),
         MountStep::ReadOnly { target } => make_read_only(target),
     }
+}
+
+fn replace(target: BorrowedFd<'_>, content: &[u8]) -> Sys<()> {
+    const NAME: &CStr = c"/.replacement";
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::open(NAME, flags, Mode::from_raw_mode(0o444))?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = &rest[written..];
+    }
+    let tree = clone_tree(CWD, NAME, false)?;
+    sys::mount_setattr(tree.as_fd(), c"", false, READ_ONLY)?;
+    attach(tree.as_fd(), target)?;
+    rustix::fs::unlink(NAME)
 }
 
 /// Runs `mount` on the opened target; a target that vanished since the plan was made needs nothing.

@@ -53,6 +53,8 @@ pub enum MountStep {
     Pin {
         target: CString,
     },
+    /// Show a file of this content, which can't be changed, in the place of the existing `target`.
+    Replace { target: CString, content: Vec<u8> },
     /// Make the mount at `target` itself read-only, leaving the mounts below it as they are.
     ReadOnly {
         target: CString,
@@ -72,6 +74,7 @@ impl MountStep {
             | Self::Mask { target }
             | Self::Seal { target }
             | Self::Pin { target }
+            | Self::Replace { target, .. }
             | Self::ReadOnly { target } => target,
         }
     }
@@ -90,6 +93,7 @@ impl MountStep {
             Self::Mask { .. } => "mask",
             Self::Seal { .. } => "protect",
             Self::Pin { .. } => "pin",
+            Self::Replace { .. } => "replace",
             Self::ReadOnly { .. } => "make read-only",
         }
     }
@@ -125,9 +129,9 @@ pub struct Plan {
     /// The kernel's Landlock version and the rules; none when the kernel has no Landlock.
     pub landlock: Option<(u32, Vec<LandlockRule>)>,
     pub rlimits: Vec<Rlimit>,
-    pub static_filter: Vec<libc::sock_filter>,
-    /// Sends the calls it names to the supervisor; none runs without one.
-    pub notify_filter: Option<Vec<libc::sock_filter>>,
+    /// What is refused outright and, when supervised, what is sent to the supervisor.
+    pub filter: Vec<libc::sock_filter>,
+    pub supervised: bool,
 }
 
 /// The command, ready for `execve`.

@@ -99,11 +99,12 @@ fn init(stage: &Stage<'_>) -> Result<(), Failure> {
         Message::receive(stage.control).or_fail(Step::WaitForHost)?;
     }
     let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
+    // Nothing from here on needs a capability, neither in this process nor in the command's.
+    sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
     let payload = start_payload(stage)?;
 
-    // From here on this process only reaps. It must not be a way out for what it reaps: without
-    // capabilities and not dumpable, it can be neither traced nor opened through /proc.
-    sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
+    // From here on this process only reaps. It must not be a way out for what it reaps: not dumpable,
+    // it can be neither traced nor opened through /proc.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .or_fail(Step::NotDumpable)?;
     let _ = rustix::thread::set_name(c"ringfence-init");
@@ -274,14 +275,14 @@ fn become_command(
         }
         ruleset.restrict_self().or_fail(Step::Landlock)?;
     }
-    sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
 
-    if let Some(filter) = &plan.notify_filter {
-        let listener = seccomp::install_listener(filter).or_fail(Step::Supervisor)?;
+    if plan.supervised {
+        let listener = seccomp::install_listener(&plan.filter).or_fail(Step::Supervisor)?;
         Message::Listener { fd: listener.fd.as_raw_fd() }.send(tell, None).or_fail(Step::Supervisor)?;
         // Init owns it now, through the shared table.
         std::mem::forget(listener);
     } else {
+        seccomp::install(&plan.filter).or_fail(Step::Seccomp)?;
         Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)?;
     }
     sys::unshare_files().or_fail(Step::StartCommand)?;
@@ -298,7 +299,6 @@ fn become_command(
     }
     rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?;
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
-    seccomp::install(&plan.static_filter).or_fail(Step::Seccomp)?;
 
     let mut errno = Errno::NOENT;
     for candidate in &stage.exec.candidates {

@@ -142,10 +142,23 @@ pub fn drop_all_capabilities() -> Sys<()> {
     check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) }).map(drop)
 }
 
-/// Restores a signal's default action in a child that is about to exec.
+/// Gives the child default signal handling: what the host process ignores would stay ignored across
+/// exec (handlers do not survive it), and so would its blocked signals.
 pub fn reset_signals() {
-    for signal in 1..=64 {
-        // SAFETY: setting SIG_DFL is always sound; KILL and STOP merely fail.
+    const OFTEN_IGNORED: [c_int; 10] = [
+        libc::SIGPIPE,
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGCHLD,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+        libc::SIGUSR1,
+    ];
+    for signal in OFTEN_IGNORED {
+        // SAFETY: setting the default action is always sound.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     // SAFETY: an all-zero sigset is the empty set on Linux; the pointers are valid.

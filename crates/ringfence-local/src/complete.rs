@@ -2,12 +2,13 @@
 //! chains on PATH, private places for temporary files and the home directory, and the system's secrets
 //! on the deny list.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::{PathPattern, PathRule, Policy, RuleLayer, RuleSource};
 
 use crate::git;
-use crate::host::{Host, canonical_or_same};
+use crate::host::{Host, canonical, canonical_or_same};
 use crate::toolchains::{self, Toolchain};
 
 /// Shown read-only where they exist.
@@ -28,7 +29,7 @@ const SYSTEM: [&str; 12] = [
 ];
 
 /// Empty, writable and the sandbox's own.
-const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
+const PRIVATE: [&str; 6] = ["/tmp", "/var/tmp", "/dev", "/dev/shm", "/proc", "/run"];
 
 /// Below the system's directories, but nobody's business.
 const SYSTEM_SECRETS: [&str; 16] = [
@@ -119,9 +120,17 @@ pub fn complete(mut policy: Policy, project: &Path, host: &Host) -> Completed {
 /// Rules about paths that are links hold for what the links lead to as well.
 fn resolve_links(rules: &mut Vec<PathRule>) {
     let mut resolved = Vec::new();
+    // Most rules share a few parents, and most of their paths do not exist.
+    let mut parents: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for rule in rules.iter() {
         if let Some(path) = rule.path.as_literal() {
-            let canonical = canonical_or_same(path);
+            let canonical = canonical(path).unwrap_or_else(|| match (path.parent(), path.file_name()) {
+                (Some(parent), Some(name)) => parents
+                    .entry(parent.to_owned())
+                    .or_insert_with(|| canonical_or_same(parent))
+                    .join(name),
+                _ => path.to_owned(),
+            });
             if canonical != path {
                 resolved
                     .push(PathRule { path: PathPattern::literal(&canonical), source: rule.source.clone() });

@@ -54,6 +54,8 @@ pub fn build(
     own("PWD", cwd.as_os_str());
     own("XDG_RUNTIME_DIR", OsStr::new("/run"));
     own("RINGFENCE", OsStr::new("1"));
+    // Templates are mostly sample hooks, and hooks are protected: without this `git init` would fail.
+    own("GIT_TEMPLATE_DIR", OsStr::new(""));
     if let Ok(path) = std::env::join_paths(&host.path) {
         own("PATH", &path);
     }

@@ -38,13 +38,25 @@ impl Host {
 }
 
 /// The path with every link resolved; a part that does not exist stays as it is.
+///
+/// One open and one look at where it led: far fewer system calls than resolving component by component.
 #[must_use]
 pub fn canonical_or_same(path: &Path) -> PathBuf {
-    if let Ok(canonical) = path.canonicalize() {
+    if let Some(canonical) = canonical(path) {
         return canonical;
     }
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => canonical_or_same(parent).join(name),
         _ => path.to_owned(),
     }
+}
+
+/// The path with every link resolved, if it exists.
+#[must_use]
+pub fn canonical(path: &Path) -> Option<PathBuf> {
+    use rustix::fs::{Mode, OFlags};
+    let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&opened));
+    let target = rustix::fs::readlink(link, Vec::new()).ok()?;
+    Some(PathBuf::from(<OsString as std::os::unix::ffi::OsStringExt>::from_vec(target.into_bytes())))
 }

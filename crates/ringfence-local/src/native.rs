@@ -1,8 +1,9 @@
 //! The native launcher: everything built by this program, no helper, no set-uid, no daemon.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,11 +12,13 @@ use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::launch::{LaunchError, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan, Rlimit};
 use ringfence_linux::sys::CStringArray;
+use ringfence_linux::seccomp::{self, NotifySet, Precision};
+use ringfence_linux::supervisor::{Supervisor, Watched};
 use ringfence_linux::warden::{Attend, Outcome, attend};
-use ringfence_linux::{landlock, seccomp};
+use ringfence_linux::landlock;
 use ringfence_model::{
-    Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Layer, Limits, Policy, PolicyMode, Result,
-    Stdin, Usage,
+    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Limits, Policy, PolicyMode, Result,
+    Stdin, Usage, Violation,
 };
 
 use crate::complete::{self, Completed};
@@ -33,6 +36,7 @@ pub struct Native {
     cwd: PathBuf,
     policy: Policy,
     plan: Plan,
+    watched: Watched,
     degraded: Vec<String>,
 }
 
@@ -42,6 +46,7 @@ impl Native {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
         refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
+        let precision = precision(&options.provider_options)?;
         let Completed { policy, .. } = complete::complete(options.policy, &cwd, &host);
         let fs = &policy.filesystem;
         let roots: Vec<&Path> = fs
@@ -65,10 +70,13 @@ impl Native {
             mounts: view.mounts,
             landlock: (abi > 0).then_some((abi, view.landlock)),
             rlimits: rlimits(&policy.limits),
-            static_filter: seccomp::static_program(),
-            notify_filter: None,
+            filter: filter(precision),
+            supervised: precision != Precision::Off,
         };
-        Ok(Self { host, cwd, policy, plan, degraded })
+        if precision != Precision::Full {
+            degraded.push(format!("precision {}: reads of hidden paths are refused but not reported", name(precision)));
+        }
+        Ok(Self { host, cwd, policy, plan, watched: Watched { fixed: view.fixed }, degraded })
     }
 
     /// The policy as it is enforced, with everything the fence added.
@@ -96,12 +104,15 @@ impl Native {
             native: self,
             exec: &exec,
             deadline: timeout.map(|ms| started + Duration::from_millis(ms)),
+            events,
+            violations: RefCell::default(),
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
-                (run.attended(Stdio::Descriptors(fds), &mut NoTerminal)?, Collected::default())
+                let stdio = Stdio::Raw(fds.map(|fd| fd.as_raw_fd()));
+                (run.attended(stdio, [], drop)?, Collected::default())
             }
-            Streams::Capture => run.captured(&request.stdin, events)?,
+            Streams::Capture => run.captured(&request.stdin)?,
             Streams::Terminal { input, output, resized } => {
                 (run.on_terminal(input, output, resized)?, Collected::default())
             }
@@ -109,20 +120,27 @@ impl Native {
         if let Some(errno) = outcome.exec_errno {
             return Err(exec_error(request, errno));
         }
-        Ok(self.result(outcome, output, started))
+        Ok(self.result(outcome, output, run.violations.into_inner(), started))
     }
 
-    fn result(&self, outcome: Outcome, output: Collected, started: Instant) -> ExecResult {
+    fn result(
+        &self,
+        outcome: Outcome,
+        output: Collected,
+        violations: Vec<Violation>,
+        started: Instant,
+    ) -> ExecResult {
         let (exit_code, signal) = exit_code(&outcome);
+        let blocking = blocking(&violations, exit_code);
         ExecResult {
             stdout: output.stdout,
             stderr: output.stderr,
             exit_code,
             signal,
-            blocked: false,
-            blocked_reason: None,
-            blocked_resource: None,
-            violations: vec![],
+            blocked: blocking.is_some(),
+            blocked_reason: blocking.map(|violation| violation.message.clone()),
+            blocked_resource: blocking.map(|violation| violation.resource.clone()),
+            violations,
             timed_out: outcome.timed_out,
             truncated: output.truncated,
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,
@@ -149,6 +167,9 @@ impl Native {
         ];
         if self.plan.landlock.is_some() {
             layers.push(Layer::Landlock);
+        }
+        if self.plan.supervised {
+            layers.push(Layer::Supervisor);
         }
         if !self.plan.rlimits.is_empty() {
             layers.push(Layer::Rlimits);
@@ -192,16 +213,32 @@ struct Run<'a> {
     native: &'a Native,
     exec: &'a Exec,
     deadline: Option<Instant>,
+    events: EventSink<'a>,
+    violations: RefCell<Vec<Violation>>,
 }
 
 impl Run<'_> {
-    fn attended(&self, stdio: Stdio<'_>, attendant: &mut dyn Attend) -> Result<Outcome> {
-        let plan = &self.native.plan;
+    /// Launches and attends. `ours` are descriptors that must be closed on this side as soon as the command
+    /// has them, or its pipes would never end.
+    fn attended<const N: usize>(
+        &self,
+        stdio: Stdio,
+        ours: [OwnedFd; N],
+        on_terminal: impl FnMut(OwnedFd),
+    ) -> Result<Outcome> {
+        let Native { plan, policy, watched, .. } = self.native;
         let sandbox = launch(plan, self.exec, stdio, None).map_err(|error| launch_error(&error))?;
-        attend(plan, &sandbox, self.deadline, None, attendant).map_err(|error| launch_error(&error))
+        drop(ours);
+        let mut report = |violation: Violation| {
+            (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
+            self.violations.borrow_mut().push(violation);
+        };
+        let supervisor = Supervisor::new(&policy.filesystem, watched, &mut report);
+        let mut attendant = Attendant { supervisor, on_terminal };
+        attend(plan, &sandbox, self.deadline, None, &mut attendant).map_err(|error| launch_error(&error))
     }
 
-    fn captured(&self, stdin: &Stdin, events: EventSink<'_>) -> Result<(Outcome, Collected)> {
+    fn captured(&self, stdin: &Stdin) -> Result<(Outcome, Collected)> {
         let pipe_error = |errno: rustix::io::Errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot make pipes for the command")
                 .caused_by(std::io::Error::from(errno))
@@ -222,25 +259,16 @@ impl Run<'_> {
             }
         };
         let cap = self.native.policy.limits.max_output_bytes;
+        let events = self.events;
         std::thread::scope(|scope| {
             let pump = scope.spawn(move || relay::pump(feed, [stdout, stderr], cap, events));
-            let command = [command_stdin, command_stdout, command_stderr];
-            let outcome = self.attended_dropping(command);
+            let stdio = Stdio::Raw([&command_stdin, &command_stdout, &command_stderr].map(AsRawFd::as_raw_fd));
+            let outcome = self.attended(stdio, [command_stdin, command_stdout, command_stderr], drop);
             let [stdout, stderr] =
                 pump.join().map_err(|_| Error::new(ErrorKind::Internal, "the output thread failed"))?;
             let truncated = stdout.truncated() || stderr.truncated();
             Ok((outcome?, Collected { stdout: stdout.finish(), stderr: stderr.finish(), truncated }))
         })
-    }
-
-    /// Attends with descriptors that must be closed on our side as soon as the command has them, or the
-    /// pipes would never end.
-    fn attended_dropping(&self, command: [OwnedFd; 3]) -> Result<Outcome> {
-        let plan = &self.native.plan;
-        let stdio = Stdio::Descriptors([command[0].as_fd(), command[1].as_fd(), command[2].as_fd()]);
-        let sandbox = launch(plan, self.exec, stdio, None).map_err(|error| launch_error(&error))?;
-        drop(command);
-        attend(plan, &sandbox, self.deadline, None, &mut NoTerminal).map_err(|error| launch_error(&error))
     }
 
     fn on_terminal(
@@ -257,36 +285,65 @@ impl Run<'_> {
             let start = |master: OwnedFd| {
                 scope.spawn(move || terminal::relay(&master, input, output, resized));
             };
-            self.attended(Stdio::Terminal(terminal::size(input)), &mut OnTerminal { start })
+            self.attended(Stdio::Terminal(terminal::size(input)), [], start)
         });
         drop(raw);
         outcome
     }
 }
 
-struct NoTerminal;
-
-impl Attend for NoTerminal {
-    fn listener(&mut self, _: &OwnedFd) {}
-    fn notification(&mut self, _: BorrowedFd<'_>) {}
-    fn terminal(&mut self, _: OwnedFd) {}
+/// Serves the supervisor's notifications, and hands the terminal's master on.
+struct Attendant<'a, F> {
+    supervisor: Supervisor<'a>,
+    on_terminal: F,
 }
 
-struct OnTerminal<F> {
-    start: F,
-}
+impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
+    fn listener(&mut self, listener: &OwnedFd) {
+        // Without it each call pays two wake-ups across processors; older kernels do not know it.
+        let _ = seccomp::set_sync_wake_up(listener.as_fd());
+    }
 
-impl<F: FnMut(OwnedFd)> Attend for OnTerminal<F> {
-    fn listener(&mut self, _: &OwnedFd) {}
-    fn notification(&mut self, _: BorrowedFd<'_>) {}
+    fn notification(&mut self, listener: BorrowedFd<'_>) {
+        self.supervisor.serve(listener);
+    }
+
     fn terminal(&mut self, master: OwnedFd) {
-        (self.start)(master);
+        (self.on_terminal)(master);
     }
 }
 
 fn open_null() -> rustix::io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn precision(options: &serde_json::Value) -> Result<Precision> {
+    match options.get("precision").map(|value| value.as_str()) {
+        None | Some(Some("full")) => Ok(Precision::Full),
+        Some(Some("writes")) => Ok(Precision::Writes),
+        Some(Some("off")) => Ok(Precision::Off),
+        Some(other) => Err(Error::new(
+            ErrorKind::InvalidConfig,
+            format!("precision is full, writes or off, not {}", other.unwrap_or("something that is no text")),
+        )),
+    }
+}
+
+fn name(precision: Precision) -> &'static str {
+    match precision {
+        Precision::Full => "full",
+        Precision::Writes => "writes",
+        Precision::Off => "off",
+    }
+}
+
+fn filter(precision: Precision) -> Vec<seccomp::sock_filter> {
+    match precision {
+        Precision::Off => seccomp::static_program(),
+        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, ..NotifySet::full() }),
+        Precision::Writes => seccomp::combined_program(&NotifySet::writes()),
+    }
 }
 
 fn is_systems_own(rule: &ringfence_model::PathRule) -> bool {
@@ -323,6 +380,13 @@ fn rlimits(limits: &Limits) -> Vec<Rlimit> {
     add(libc::RLIMIT_NPROC, limits.max_processes);
     add(libc::RLIMIT_DATA, limits.max_memory_bytes);
     list
+}
+
+/// The violation that makes the result a blocked one: of a resource on the deny list always, of anything
+/// else when the command failed. The last such is the likeliest cause.
+fn blocking(violations: &[Violation], exit_code: i32) -> Option<&Violation> {
+    let listed = violations.iter().rev().find(|violation| violation.reason == Some(DenyReason::Denied));
+    listed.or_else(|| violations.last().filter(|_| exit_code != 0))
 }
 
 /// The command as `execve` wants it, with every place PATH lets it be.

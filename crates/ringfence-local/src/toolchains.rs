@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::host::Host;
+use crate::host::{Host, canonical};
 
 /// A directory to show, and how.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,15 +44,21 @@ const MANAGERS: [&str; 12] = [
     ".local/share/mise",
 ];
 
+const DISTRIBUTION: [&str; 5] = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/games"];
+
 /// Finds the tool chains outside `visible`, the directories that are shown anyway.
 #[must_use]
 pub fn find(host: &Host, visible: &[&Path]) -> BTreeSet<Toolchain> {
     let is_visible = |path: &Path| visible.iter().any(|root| path.starts_with(root));
     let mut found = BTreeSet::new();
     for dir in &host.path {
-        let Ok(dir) = dir.canonicalize() else { continue };
+        let Some(dir) = canonical(dir) else { continue };
         if !is_visible(&dir) {
             add_installation(&mut found, host, &dir);
+        }
+        // The distribution's own directories hold thousands of links, all within the system.
+        if DISTRIBUTION.iter().any(|own| dir == Path::new(own)) {
+            continue;
         }
         for target in link_targets(&dir) {
             if !is_visible(&target)
@@ -74,7 +80,7 @@ pub fn find(host: &Host, visible: &[&Path]) -> BTreeSet<Toolchain> {
             }
             None => continue,
         };
-        if let Ok(path) = path.canonicalize()
+        if let Some(path) = canonical(&path)
             && !is_visible(&path)
             && is_reasonable(&path, host)
         {
@@ -129,7 +135,7 @@ fn link_targets(dir: &Path) -> Vec<PathBuf> {
     entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()))
-        .filter_map(|entry| entry.path().canonicalize().ok())
+        .filter_map(|entry| canonical(&entry.path()))
         .collect()
 }
 

@@ -17,6 +17,8 @@ use crate::scan::Found;
 pub struct View {
     pub mounts: Vec<MountStep>,
     pub landlock: Vec<LandlockRule>,
+    /// Host paths that are masked or sealed.
+    pub fixed: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +41,16 @@ pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path) -> Result<View> {
     view.dir(Path::new("/proc"), 0o555)?;
     view.mounts.push(MountStep::Proc { target: c_path(Path::new("/proc"))? });
     view.rule("/proc", Rights::Read)?;
-    for name in ["/sys", "/var", "/home", "/mnt"] {
-        view.dir(Path::new(name), 0o755)?;
-    }
 
     let mut placed: BTreeMap<PathBuf, Node> = BTreeMap::new();
-    for (path, node) in &nodes {
+    for made in ["/dev", "/proc"] {
+        placed.insert(PathBuf::from(made), Node::Private);
+    }
+    for (path, node) in nodes.iter().filter(|(path, _)| !placed_already(path)) {
         view.place(&mut placed, path, *node)?;
     }
+    view.hide_siblings(&placed)?;
+    view.look_up_nobody(fs)?;
     for path in denied_paths(fs, found) {
         view.mask(&placed, &path)?;
     }
@@ -58,6 +62,11 @@ pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path) -> Result<View> {
     }
     check_cwd(fs, &placed, cwd)?;
     Ok(view)
+}
+
+/// `/dev` and `/proc` are made by hand, not from rules.
+fn placed_already(path: &Path) -> bool {
+    path == Path::new("/dev") || path == Path::new("/proc")
 }
 
 /// Every directory or file that is shown or made, outermost first.
@@ -246,6 +255,39 @@ impl View {
         Ok(())
     }
 
+    /// The host's directories beside those that are shown exist inside too, as closed doors: a look into
+    /// them reads "Permission denied", as it should, and not "No such file".
+    fn hide_siblings(&mut self, placed: &BTreeMap<PathBuf, Node>) -> Result<()> {
+        let on_the_way: std::collections::BTreeSet<&Path> = placed
+            .iter()
+            .flat_map(|(path, _)| path.ancestors().skip(1))
+            .filter(|dir| nearest(placed, dir).is_none())
+            .collect();
+        for dir in &on_the_way {
+            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_dir && !placed.contains_key(&path) && !on_the_way.contains(path.as_path()) {
+                    self.dir(&path, 0)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every shell and interpreter looks its user up when it starts. With `/etc/passwd` denied that would be
+    /// a refused access in every run, which nobody meant: so the C library is told not to look there.
+    fn look_up_nobody(&mut self, fs: &Filesystem) -> Result<()> {
+        const SWITCH: &str = "/etc/nsswitch.conf";
+        if fs.decide(Path::new("/etc/passwd"), Access::Read).allowed() {
+            return Ok(());
+        }
+        let Ok(text) = std::fs::read_to_string(SWITCH) else { return Ok(()) };
+        let content = text.lines().map(without_files).collect::<Vec<_>>().join("\n") + "\n";
+        self.mounts.push(MountStep::Replace { target: c_path(Path::new(SWITCH))?, content: content.into_bytes() });
+        Ok(())
+    }
+
     fn mask(&mut self, placed: &BTreeMap<PathBuf, Node>, path: &Path) -> Result<()> {
         // A grant opened a way through it; what is not granted does not exist there.
         if placed.get(path) == Some(&Node::Passage) {
@@ -262,6 +304,7 @@ impl View {
             self.mountpoint(Some((outer, node)), path, kind)?;
         }
         self.mounts.push(MountStep::Mask { target: c_path(path)? });
+        self.fixed.push(path.to_owned());
         Ok(())
     }
 
@@ -284,6 +327,7 @@ impl View {
                         pinned.push(parent.to_owned());
                     }
                     self.mounts.push(MountStep::Seal { target: c_path(path)? });
+                    self.fixed.push(path.to_owned());
                 }
                 // In a private directory the name is occupied by something empty that can't be changed.
                 (Node::Private, exists) if outer != path => {
@@ -303,6 +347,18 @@ impl View {
 enum Kind {
     Directory,
     File,
+}
+
+/// A line of nsswitch.conf that no longer sends user look-ups to the denied file.
+fn without_files(line: &str) -> String {
+    match line.split_once(':') {
+        Some((database @ ("passwd" | "shadow" | "gshadow"), sources)) => {
+            let kept: Vec<&str> =
+                sources.split_whitespace().filter(|source| !matches!(*source, "files" | "compat")).collect();
+            format!("{database}: {}", kept.join(" "))
+        }
+        _ => line.to_owned(),
+    }
 }
 
 /// The innermost placed node at or above `path`.

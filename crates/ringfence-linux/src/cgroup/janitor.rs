@@ -1,0 +1,255 @@
+//! The process that clears up when its parent cannot.
+//!
+//! It shares the memory of the process it guards, but nothing else: no page tables are copied when it is
+//! started, none of the parent's pages become copy-on-write, and it costs no memory. The memory stays when
+//! the parent is killed. In exchange it must not touch what belongs to the parent: it has a stack of its
+//! own, reads one frozen structure, and makes its system calls without the C library, whose `errno`
+//! would be the parent's.
+//!
+//! All its signals are blocked, it is in a session of its own and holds no descriptor but those it needs, so
+//! only SIGKILL and the end of the machine stop it. What survives even that, [`sweep_stale`] finds.
+//!
+//! [`sweep_stale`]: super::sweep_stale
+
+use super::find::Base;
+use super::group;
+use super::name::Name;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use std::ffi::{CStr, c_int, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// It is in no hurry to give up on a process that is stuck in the kernel.
+const PATIENCE: Duration = Duration::from_secs(30);
+const TITLE: &CStr = c"ringfence-clean";
+
+/// Waits for this process to die, then kills what is in the groups and removes them.
+#[derive(Debug)]
+pub struct Janitor {
+    pid: Option<Pid>,
+    /// A byte written to it, or its closing, is the sign to start.
+    pipe: OwnedFd,
+    // The janitor uses these until it is gone.
+    _orders: Box<Orders>,
+    _stack: Stack,
+}
+
+/// What to do, frozen before the start. The descriptors are the janitor's own copies.
+#[derive(Debug)]
+struct Orders {
+    name: Name,
+    bases: Vec<RawFd>,
+    pipe: RawFd,
+    /// Readable when the parent is gone. A child of the parent that has not got to its exec yet may hold the
+    /// pipe open; nothing holds this.
+    parent: Option<RawFd>,
+    /// All of these, in ascending order.
+    keep: Vec<RawFd>,
+}
+
+impl Janitor {
+    /// Starts one for the groups of that name, which need not exist yet.
+    pub(super) fn start(bases: &[Base], name: &Name) -> Result<Self, Errno> {
+        let (read, pipe) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let parent = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).ok();
+        let bases: Vec<_> = bases.iter().map(|base| base.dir.as_raw_fd()).collect();
+        let parent_fd = parent.as_ref().map(AsRawFd::as_raw_fd);
+        let mut keep = bases.clone();
+        keep.push(read.as_raw_fd());
+        keep.extend(parent_fd);
+        keep.sort_unstable();
+        let orders =
+            Box::new(Orders { name: name.clone(), bases, pipe: read.as_raw_fd(), parent: parent_fd, keep });
+        let stack = Stack::new()?;
+        let pid = clone(&orders, &stack)?;
+        Ok(Self { pid: Some(pid), pipe, _orders: orders, _stack: stack })
+    }
+
+    /// Its process, for reports and tests.
+    #[must_use]
+    pub const fn pid(&self) -> Option<Pid> {
+        self.pid
+    }
+
+    /// Ends it when there is nothing left to do, without waiting for the end: on a busy machine it may be
+    /// milliseconds until the kernel gets round to it.
+    pub(super) fn dismiss(self) {
+        if let Some(pid) = self.pid {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.push(self);
+        leaving.retain_mut(|janitor| !janitor.gone(libc::WNOHANG));
+    }
+
+    /// Lets it start, and does not wait for the end.
+    pub(super) fn abandon(self) {
+        self.begin();
+        // It still uses the memory that dropping would free.
+        std::mem::forget(self);
+    }
+
+    fn begin(&self) {
+        let _ = rustix::io::write(&self.pipe, b"!");
+    }
+
+    /// Whether it is gone; with no options, waits until it is.
+    fn gone(&mut self, options: c_int) -> bool {
+        let Some(pid) = self.pid else { return true };
+        loop {
+            // SAFETY: no status is asked for.
+            let result = unsafe {
+                libc::waitpid(pid.as_raw_nonzero().get(), std::ptr::null_mut(), libc::__WALL | options)
+            };
+            let interrupted = || std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
+            match result {
+                0 => return false,
+                -1 if interrupted() => {}
+                _ => {
+                    self.pid = None;
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+/// Those dismissed that may not be gone yet.
+static LEAVING: Mutex<Vec<Janitor>> = Mutex::new(Vec::new());
+
+/// Waits until the processes of all removed groups are gone. They can do nothing any more; this is for
+/// those who count processes.
+pub fn settle() {
+    let leaving = std::mem::take(&mut *LEAVING.lock().unwrap_or_else(PoisonError::into_inner));
+    for mut janitor in leaving {
+        janitor.gone(0);
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        if self.pid.is_some() {
+            self.begin();
+            self.gone(0);
+        }
+    }
+}
+
+/// Memory for its stack, with a page below that nobody may touch.
+#[derive(Debug)]
+struct Stack(*mut c_void);
+
+// SAFETY: the mapping belongs to this value alone and is only freed by it.
+unsafe impl Send for Stack {}
+// SAFETY: nothing reads through a shared reference.
+unsafe impl Sync for Stack {}
+
+impl Stack {
+    const GUARD: usize = 64 * 1024; // A page, however large.
+    const SIZE: usize = Self::GUARD + 64 * 1024;
+
+    fn new() -> Result<Self, Errno> {
+        // SAFETY: a new mapping, placed by the kernel.
+        let stack = Self(unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                Self::SIZE,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?);
+        // SAFETY: the lower part of the mapping just made, which nobody uses.
+        unsafe { rustix::mm::mprotect(stack.0, Self::GUARD, MprotectFlags::empty()) }?;
+        Ok(stack)
+    }
+
+    fn top(&self) -> *mut c_void {
+        self.0.wrapping_byte_add(Self::SIZE)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; whoever ran on it has been waited for.
+        let _ = unsafe { rustix::mm::munmap(self.0, Self::SIZE) };
+    }
+}
+
+/// Starts [`run`] in a process that shares our memory, with all signals blocked.
+///
+/// Its end sends no signal, so that it is invisible to whoever waits for any child.
+fn clone(orders: &Orders, stack: &Stack) -> Result<Pid, Errno> {
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: fills the set.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: the first set was filled, the second is filled here.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+    let argument = std::ptr::from_ref(orders).cast_mut().cast();
+    // SAFETY: the stack is free, grows down from its top and outlives the process, as the orders do; `run`
+    // keeps to what the module's head demands of it.
+    let pid = unsafe { libc::clone(run, stack.top(), libc::CLONE_VM, argument) };
+    let error = std::io::Error::last_os_error();
+    // SAFETY: restores the set that was saved above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    Pid::from_raw(pid.max(0)).ok_or_else(|| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+}
+
+/// The janitor's whole life. Must not allocate, panic, or call the C library.
+extern "C" fn run(orders: *mut c_void) -> c_int {
+    // SAFETY: `clone` passed a structure that outlives this process and is not written any more.
+    let orders = unsafe { &*orders.cast::<Orders>() };
+    // None of these is needed for the work; without them it is only easier to disturb.
+    let _ = rustix::thread::set_name(TITLE);
+    let _ = rustix::process::setsid();
+    let _ = rustix::process::chdir(c"/");
+    close_all_but(&orders.keep);
+    await_sign(orders);
+    for &base in &orders.bases {
+        // SAFETY: one of the descriptors kept open.
+        let base = unsafe { BorrowedFd::borrow_raw(base) };
+        let _ = group::remove(base, orders.name.as_c_str(), PATIENCE);
+    }
+    0
+}
+
+/// Closes every descriptor but these, which are in ascending order.
+fn close_all_but(keep: &[RawFd]) {
+    let mut from: u32 = 0;
+    for keep in keep.iter().map(|fd| fd.cast_unsigned()).chain([u32::MAX]) {
+        if from < keep {
+            // SAFETY: the descriptor table is our own, and nobody in this process uses the others.
+            unsafe {
+                syscalls::raw::syscall3(CLOSE_RANGE, from as usize, keep.wrapping_sub(1) as usize, 0);
+            }
+        }
+        from = keep.wrapping_add(1);
+    }
+}
+
+const CLOSE_RANGE: usize = syscalls::Sysno::close_range as usize;
+
+fn await_sign(orders: &Orders) {
+    // SAFETY: one of the descriptors kept open.
+    let pipe = unsafe { BorrowedFd::borrow_raw(orders.pipe) };
+    // SAFETY: as above. Without a descriptor for the parent, the pipe is watched twice.
+    let parent = unsafe { BorrowedFd::borrow_raw(orders.parent.unwrap_or(orders.pipe)) };
+    loop {
+        let mut watched =
+            [PollFd::from_borrowed_fd(pipe, PollFlags::IN), PollFd::from_borrowed_fd(parent, PollFlags::IN)];
+        match rustix::event::poll(&mut watched, None) {
+            Ok(1..) => return,
+            Ok(0) | Err(Errno::INTR) => {}
+            // It cannot wait, so it must not start either: the group may be in use.
+            Err(_) => sleep_a_little(),
+        }
+    }
+}
+
+fn sleep_a_little() {
+    let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 100_000_000 });
+}

@@ -1,0 +1,257 @@
+//! Limits for a whole tree of processes, by control groups.
+//!
+//! A group is made below the one this process is in, where the kernel lets us: in version 2 if it was
+//! delegated with the controllers we need, else in the separate hierarchies of version 1. Where neither can
+//! be written, as for most ordinary users, [`Cgroup::create`] says why and the caller falls back to rlimits.
+//!
+//! Nothing stays behind: a [`Janitor`] is started before the first directory is made, and clears up when
+//! this process dies, however it dies.
+
+mod find;
+mod group;
+mod janitor;
+mod name;
+mod sweep;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use find::{Base, Controller};
+use group::Group;
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+pub use janitor::{Janitor, settle};
+pub use name::Name;
+pub use sweep::sweep_stale;
+pub use usage::{MemoryUsage, PidsUsage, Usage};
+
+/// What one tree of processes may use; `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Memory in bytes, of which none may be swapped out to get round the limit.
+    pub memory: Option<u64>,
+    /// Processes and threads alive at once.
+    pub pids: Option<u64>,
+}
+
+/// The two kinds of control groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V2,
+}
+
+/// Whether a limit can be set by a control group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Support {
+    Yes { version: Version, below: String },
+    No { reason: String },
+}
+
+/// What [`Cgroup::probe`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    pub memory: Support,
+    pub pids: Support,
+}
+
+/// What came of [`Cgroup::create`].
+#[derive(Debug)]
+pub enum Created {
+    /// A group which enforces at least one of the limits; see [`Cgroup::missing`] for the others.
+    Ready(Cgroup),
+    /// None of the limits can be enforced by a control group here.
+    Unavailable { reason: String },
+}
+
+/// A step that should have worked did not.
+#[derive(Debug, thiserror::Error)]
+#[error("{step} of control group {name}")]
+pub struct Error {
+    pub step: &'static str,
+    pub name: String,
+    #[source]
+    pub source: Errno,
+}
+
+/// A control group of our own, with limits. Removed when dropped, with everything still in it.
+#[derive(Debug)]
+pub struct Cgroup {
+    name: Name,
+    limits: Limits,
+    groups: Vec<Group>,
+    missing: Vec<String>,
+    // Dropped last, so that it clears up whatever is left then.
+    janitor: Janitor,
+}
+
+impl Cgroup {
+    /// Tries whether limits can be set here: makes a group and removes it.
+    #[must_use]
+    pub fn probe() -> Probe {
+        let found = find::find(&[Controller::Memory, Controller::Pids]);
+        let support = |controller: Controller| match found.get(controller) {
+            Ok(base) => match try_one(base) {
+                Ok(()) => Support::Yes { version: base.version, below: base.path.display().to_string() },
+                Err(errno) => Support::No { reason: base.refused(errno) },
+            },
+            Err(reason) => Support::No { reason: reason.clone() },
+        };
+        Probe { memory: support(Controller::Memory), pids: support(Controller::Pids) }
+    }
+
+    /// Makes a group with these limits.
+    ///
+    /// # Errors
+    /// When a group was made, but would not take a limit; it is gone again.
+    pub fn create(limits: &Limits) -> Result<Created, Error> {
+        Self::create_named(Name::random(), limits)
+    }
+
+    /// As [`create`](Self::create), with a name of the caller's.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_named(name: Name, limits: &Limits) -> Result<Created, Error> {
+        let mut wanted = Vec::with_capacity(2);
+        wanted.extend(limits.memory.map(|_| Controller::Memory));
+        wanted.extend(limits.pids.map(|_| Controller::Pids));
+        if wanted.is_empty() {
+            return Ok(Created::Unavailable { reason: "no limit asks for a control group".to_owned() });
+        }
+        let found = find::find(&wanted);
+        let mut missing = found.reasons();
+        if found.bases.is_empty() {
+            return Ok(Created::Unavailable { reason: missing.join("; ") });
+        }
+
+        let failed = |step, source| Error { step, name: name.to_string(), source };
+        let janitor = Janitor::start(&found.bases, &name).map_err(|errno| failed("guarding", errno))?;
+        let mut groups = Vec::with_capacity(found.bases.len());
+        for base in found.bases {
+            match Group::create(base, name.as_c_str()) {
+                Ok(group) => groups.push(group),
+                Err((base, errno)) => missing.push(base.refused(errno)),
+            }
+        }
+        if groups.is_empty() {
+            return Ok(Created::Unavailable { reason: missing.join("; ") });
+        }
+        let cgroup = Self { name, limits: *limits, groups, missing, janitor };
+        for group in &cgroup.groups {
+            group.limit(limits).map_err(|(step, errno)| Error {
+                step,
+                name: cgroup.name.to_string(),
+                source: errno,
+            })?;
+        }
+        Ok(Created::Ready(cgroup))
+    }
+
+    #[must_use]
+    pub const fn name(&self) -> &Name {
+        &self.name
+    }
+
+    #[must_use]
+    pub const fn janitor(&self) -> &Janitor {
+        &self.janitor
+    }
+
+    /// Which of the limits asked for this group enforces.
+    #[must_use]
+    pub fn enforced(&self) -> Limits {
+        let has = |controller| self.groups.iter().any(|group| group.base.has(controller));
+        Limits {
+            memory: self.limits.memory.filter(|_| has(Controller::Memory)),
+            pids: self.limits.pids.filter(|_| has(Controller::Pids)),
+        }
+    }
+
+    /// Why the limits not [enforced](Self::enforced) are not.
+    #[must_use]
+    pub fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// The kinds of groups in use, for reports.
+    pub fn versions(&self) -> impl Iterator<Item = Version> {
+        self.groups.iter().map(|group| group.base.version)
+    }
+
+    /// The open `cgroup.procs` files: whoever writes `"0"` to all of them is inside, with all it starts.
+    ///
+    /// For a child that places itself between fork and exec. The rights are those of this process, so
+    /// it may do so after entering a user namespace.
+    pub fn doors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.groups.iter().map(|group| group.procs.as_fd())
+    }
+
+    /// The directory to pass to `clone3` with `CLONE_INTO_CGROUP`, if one group holds everything and is of
+    /// version 2. Starting a process there costs nothing, while moving one costs tens of microseconds.
+    #[must_use]
+    pub fn clone_target(&self) -> Option<BorrowedFd<'_>> {
+        match self.groups.as_slice() {
+            [group] if group.base.version == Version::V2 => Some(group.dir.as_fd()),
+            _ => None,
+        }
+    }
+
+    /// Moves a process in.
+    ///
+    /// # Errors
+    /// When the kernel refuses, for example because the process is gone (`ESRCH`).
+    pub fn attach(&self, pid: rustix::process::Pid) -> Result<(), Error> {
+        let text = pid.as_raw_nonzero().to_string();
+        for door in self.doors() {
+            group::write(door, text.as_bytes()).map_err(|errno| self.failed("entering", errno))?;
+        }
+        Ok(())
+    }
+
+    /// Kills everything inside.
+    pub fn kill(&self) {
+        for group in &self.groups {
+            group::kill_all(group.dir.as_fd());
+        }
+    }
+
+    /// What was used, and which limits were hit, up to now.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        usage::read(&self.groups, &self.enforced())
+    }
+
+    /// Removes the group, after killing what is still inside, and waits until it is gone. The janitor's
+    /// process may take a moment longer to leave; see [`settle`].
+    ///
+    /// # Errors
+    /// When a process inside cannot be killed within a second. The janitor goes on trying.
+    pub fn remove(self) -> Result<(), Error> {
+        let mut result = Ok(());
+        for group in &self.groups {
+            if let Err(errno) = group::remove(group.base.dir.as_fd(), self.name.as_c_str(), group::PATIENCE) {
+                result = Err(self.failed("removal", errno));
+            }
+        }
+        match &result {
+            Ok(()) => self.janitor.dismiss(),
+            Err(_) => self.janitor.abandon(),
+        }
+        result
+    }
+
+    fn failed(&self, step: &'static str, source: Errno) -> Error {
+        Error { step, name: self.name.to_string(), source }
+    }
+}
+
+fn try_one(base: &Base) -> Result<(), Errno> {
+    let name = Name::random();
+    let name: &CStr = name.as_c_str();
+    rustix::fs::mkdirat(&base.dir, name, group::MODE)?;
+    group::remove(base.dir.as_fd(), name, group::PATIENCE)
+}

@@ -1,0 +1,125 @@
+//! Tests that need the inside of the module. They run where groups can be made, and pass elsewhere.
+
+use super::find::{Base, Controller, find};
+use super::sweep::sweep_older_than;
+use super::*;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn pids_base() -> Option<Base> {
+    let found = find(&[Controller::Pids]);
+    found.bases.into_iter().next()
+}
+
+fn dead_pid() -> u32 {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+#[test]
+fn names_tell_their_owner() {
+    let name = Name::random();
+    assert_ne!(name, Name::random());
+    let owner = Name::owner(name.as_c_str().to_bytes()).unwrap();
+    assert_eq!(owner, rustix::process::getpid());
+    for other in
+        ["ringfence-1", "ringfence-x-0123456789abcdef", "ringfence-0-0123456789abcdef", "x", "ringfence-7-01"]
+    {
+        assert_eq!(Name::owner(other.as_bytes()), None, "{other}");
+    }
+}
+
+#[test]
+fn groups_of_the_dead_are_swept() {
+    let Some(base) = pids_base() else { return };
+    let make = |owner: u32| {
+        let path = base.path.join(format!("ringfence-{owner}-00000000000000aa"));
+        std::fs::create_dir(&path).unwrap();
+        path
+    };
+    let (dead, live) = (make(dead_pid()), make(std::process::id()));
+    let mut inside = Command::new("sleep").arg("100").spawn().unwrap();
+    std::fs::write(dead.join("cgroup.procs"), inside.id().to_string()).unwrap();
+    assert_eq!(sweep_older_than(Duration::from_secs(3600)), [""; 0], "too young");
+    assert!(dead.exists());
+    let swept = sweep_older_than(Duration::ZERO);
+    assert!(swept.iter().any(|name| dead.ends_with(name)), "{swept:?}");
+    assert!(!dead.exists() && live.exists());
+    assert!(!inside.wait().unwrap().success());
+    std::fs::remove_dir(live).unwrap();
+}
+
+/// Version 2 needs no controller to hold and kill processes, so this runs also where limits are of
+/// version 1.
+#[test]
+fn version_2_kills_at_one_stroke() {
+    let unified = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+    let path = unified.map(Path::new).into_iter().find(|path| path.join("cgroup.procs").exists());
+    let Some(path) = path.filter(|path| path.join("cgroup.subtree_control").exists()) else { return };
+    let Ok(base) = Base::open(path, Version::V2, Controller::Pids) else { return };
+    let name = Name::random();
+    let janitor = Janitor::start(std::slice::from_ref(&base), &name).unwrap();
+    let group = Group::create(base, name.as_c_str()).map_err(|(_, errno)| errno).unwrap();
+    let mut shell = Command::new("sh").args(["-c", "sleep 100 & wait"]).stdin(Stdio::null()).spawn().unwrap();
+    group::write(group.procs.as_fd(), shell.id().to_string().as_bytes()).unwrap();
+    let mut members = 0;
+    group::each_member(group.dir.as_fd(), |_| members += 1);
+    assert!(members >= 1);
+    group::kill_all(group.dir.as_fd());
+    assert!(!shell.wait().unwrap().success());
+    drop(janitor);
+    assert!(!path.join(name.to_string()).exists());
+}
+
+#[test]
+fn what_is_dropped_is_gone() {
+    let limits = Limits { pids: Some(10), memory: None };
+    let Created::Ready(cgroup) = Cgroup::create(&limits).unwrap() else { return };
+    let path = cgroup.groups[0].base.path.join(cgroup.name.to_string());
+    assert!(path.exists());
+    let mut inside = Command::new("sleep").arg("100").spawn().unwrap();
+    cgroup.attach(rustix::process::Pid::from_child(&inside)).unwrap();
+    drop(cgroup);
+    assert!(!path.exists());
+    assert!(!inside.wait().unwrap().success());
+}
+
+#[test]
+fn cost_of_each_step() {
+    let mut steps: [(&str, Vec<Duration>); 6] =
+        ["find", "janitor", "make", "limit", "remove", "dismiss"].map(|name| (name, Vec::new()));
+    for _ in 0..100 {
+        let mut clock = std::time::Instant::now();
+        let mut lap = |i: usize| {
+            steps[i].1.push(clock.elapsed());
+            clock = std::time::Instant::now();
+        };
+        let bases = find(&[Controller::Memory, Controller::Pids]).bases;
+        lap(0);
+        if bases.is_empty() {
+            return;
+        }
+        let name = Name::random();
+        let janitor = Janitor::start(&bases, &name).unwrap();
+        lap(1);
+        let groups: Vec<_> =
+            bases.into_iter().map(|base| Group::create(base, name.as_c_str()).ok().unwrap()).collect();
+        lap(2);
+        for group in &groups {
+            group.limit(&Limits { memory: Some(1 << 28), pids: Some(100) }).unwrap();
+        }
+        lap(3);
+        for group in &groups {
+            group::remove(group.base.dir.as_fd(), name.as_c_str(), group::PATIENCE).unwrap();
+        }
+        lap(4);
+        janitor.dismiss();
+        lap(5);
+    }
+    for (name, samples) in &mut steps {
+        samples.sort();
+        println!("{name:8} min {:?} median {:?}", samples[0], samples[samples.len() / 2]);
+    }
+}

@@ -1,0 +1,95 @@
+//! What a group has used, and which of its limits were hit.
+
+use super::find::Controller;
+use super::group::{self, Group};
+use super::{Limits, Version};
+use std::ffi::CStr;
+use std::os::fd::AsFd;
+
+/// Both are `None` where the group does not enforce that limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    pub memory: Option<MemoryUsage>,
+    pub pids: Option<PidsUsage>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryUsage {
+    /// In bytes, as the other amounts.
+    pub limit: u64,
+    /// The most that was ever used at once; since Linux 5.19 in version 2.
+    pub peak: Option<u64>,
+    /// How often usage stood at the limit, so that the kernel had to reclaim memory first.
+    pub limit_hits: u64,
+    /// Processes killed because there was nothing to reclaim.
+    pub oom_kills: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PidsUsage {
+    pub limit: u64,
+    /// The most that were alive at once; since Linux 6.1.
+    pub peak: Option<u64>,
+    /// How many forks and new threads were refused.
+    pub refused: u64,
+}
+
+pub(super) fn read(groups: &[Group], limits: &Limits) -> Usage {
+    let of = |controller| groups.iter().find(|group| group.base.has(controller));
+    Usage {
+        memory: limits.memory.zip(of(Controller::Memory)).map(|(limit, group)| memory(group, limit)),
+        pids: limits.pids.zip(of(Controller::Pids)).map(|(limit, group)| PidsUsage {
+            limit,
+            peak: number(group, c"pids.peak"),
+            refused: entry(group, c"pids.events", "max").unwrap_or(0),
+        }),
+    }
+}
+
+fn memory(group: &Group, limit: u64) -> MemoryUsage {
+    match group.base.version {
+        Version::V1 => MemoryUsage {
+            limit,
+            peak: number(group, c"memory.max_usage_in_bytes"),
+            // With both limits equal, the one that includes swap is hit first.
+            limit_hits: [c"memory.failcnt", c"memory.memsw.failcnt"]
+                .iter()
+                .filter_map(|file| number(group, file))
+                .sum(),
+            oom_kills: entry(group, c"memory.oom_control", "oom_kill").unwrap_or(0),
+        },
+        Version::V2 => MemoryUsage {
+            limit,
+            peak: number(group, c"memory.peak"),
+            limit_hits: entry(group, c"memory.events", "max").unwrap_or(0),
+            oom_kills: entry(group, c"memory.events", "oom_kill").unwrap_or(0),
+        },
+    }
+}
+
+fn number(group: &Group, file: &CStr) -> Option<u64> {
+    group::read(group.dir.as_fd(), file).ok()?.trim_ascii().parse().ok()
+}
+
+fn entry(group: &Group, file: &CStr, key: &str) -> Option<u64> {
+    value_of(&group::read(group.dir.as_fd(), file).ok()?, key)
+}
+
+/// The value of that key in a file of `key value` lines.
+fn value_of(text: &str, key: &str) -> Option<u64> {
+    text.lines().filter_map(|line| line.split_once(' ')).find(|(name, _)| *name == key)?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value_of;
+
+    #[test]
+    fn keys_are_whole_words() {
+        let text = "oom_kill_disable 0\nunder_oom 1\noom_kill 7\n";
+        assert_eq!(value_of(text, "oom_kill"), Some(7));
+        assert_eq!(value_of(text, "oom"), None);
+        assert_eq!(value_of("", "max"), None);
+        assert_eq!(value_of("low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\noom_group_kill 0\n", "max"), Some(12));
+    }
+}

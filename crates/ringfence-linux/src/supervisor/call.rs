@@ -1,0 +1,172 @@
+//! What a mediated system call asks for, in the supervisor's words.
+
+use super::notif::Notification;
+use ringfence_model::Operation;
+
+/// A path argument: where it lies in the caller's memory and what it is relative to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PathArg {
+    pub(crate) dirfd: i32,
+    pub(crate) address: u64,
+}
+
+/// How the last component is treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Last {
+    /// A link is followed to what it names.
+    Follow,
+    /// The name itself is meant.
+    Name,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Open { path: PathArg, flags: i32, mode: u32, last: Last },
+    /// Flags lie behind a pointer.
+    OpenHow { path: PathArg, how: u64, size: u64 },
+    Execute { path: PathArg },
+    /// Makes a name that must not exist yet.
+    Create { operation: Operation, path: PathArg },
+    /// Changes something that exists.
+    Change { operation: Operation, path: PathArg, last: Last },
+    /// Two names.
+    Move { operation: Operation, from: PathArg, to: PathArg },
+    Connect { socket: i32, address: u64, length: u64 },
+    Bind { socket: i32, address: u64, length: u64 },
+    SendTo { socket: i32, address: u64, length: u64 },
+    /// Nothing the supervisor has a say in.
+    Other,
+}
+
+const CWD: i32 = libc::AT_FDCWD;
+
+impl Call {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "the kernel itself takes the low 32 bits of int arguments"
+    )]
+    pub(crate) fn decode(notification: &Notification) -> Self {
+        let args = notification.args;
+        let int = |index: usize| args[index] as i32;
+        let at = |dirfd: usize| PathArg { dirfd: int(dirfd), address: args[dirfd + 1] };
+        let cwd = |index: usize| PathArg { dirfd: CWD, address: args[index] };
+        let follow_unless = |flags: usize, nofollow: i32| {
+            if int(flags) & nofollow != 0 { Last::Name } else { Last::Follow }
+        };
+        let open = |path, flags: i32, mode: usize| Self::Open {
+            path,
+            flags,
+            mode: args[mode] as u32,
+            last: if flags & (libc::O_NOFOLLOW | libc::O_EXCL) != 0 { Last::Name } else { Last::Follow },
+        };
+        match notification.nr {
+            libc::SYS_openat => open(at(0), int(2), 3),
+            libc::SYS_openat2 => Self::OpenHow { path: at(0), how: args[2], size: args[3] },
+            libc::SYS_execve => Self::Execute { path: cwd(0) },
+            libc::SYS_execveat => Self::Execute { path: at(0) },
+            libc::SYS_truncate => change(Operation::Truncate, cwd(0), Last::Follow),
+            libc::SYS_mkdirat => create(Operation::Mkdir, at(0)),
+            libc::SYS_mknodat => create(Operation::Create, at(0)),
+            libc::SYS_symlinkat => create(Operation::Symlink, at(1)),
+            libc::SYS_linkat => Self::Move { operation: Operation::Link, from: at(0), to: at(2) },
+            libc::SYS_renameat | libc::SYS_renameat2 => {
+                Self::Move { operation: Operation::Rename, from: at(0), to: at(2) }
+            }
+            libc::SYS_unlinkat => change(Operation::Remove, at(0), Last::Name),
+            libc::SYS_fchmodat => change(Operation::Chmod, at(0), Last::Follow),
+            libc::SYS_fchmodat2 => {
+                change(Operation::Chmod, at(0), follow_unless(3, libc::AT_SYMLINK_NOFOLLOW))
+            }
+            libc::SYS_fchownat => change(Operation::Chown, at(0), follow_unless(4, libc::AT_SYMLINK_NOFOLLOW)),
+            libc::SYS_utimensat => change(Operation::Utime, at(0), follow_unless(3, libc::AT_SYMLINK_NOFOLLOW)),
+            libc::SYS_setxattr | libc::SYS_removexattr => change(Operation::Xattr, cwd(0), Last::Follow),
+            libc::SYS_lsetxattr | libc::SYS_lremovexattr => change(Operation::Xattr, cwd(0), Last::Name),
+            libc::SYS_connect => Self::Connect { socket: int(0), address: args[1], length: args[2] },
+            libc::SYS_bind => Self::Bind { socket: int(0), address: args[1], length: args[2] },
+            libc::SYS_sendto => Self::SendTo { socket: int(0), address: args[4], length: args[5] },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => open(cwd(0), int(1), 2),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_creat => open(cwd(0), libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, 1),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mkdir => create(Operation::Mkdir, cwd(0)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mknod => create(Operation::Create, cwd(0)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_symlink => create(Operation::Symlink, cwd(1)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_link => Self::Move { operation: Operation::Link, from: cwd(0), to: cwd(1) },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rename => Self::Move { operation: Operation::Rename, from: cwd(0), to: cwd(1) },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink | libc::SYS_rmdir => change(Operation::Remove, cwd(0), Last::Name),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_chmod => change(Operation::Chmod, cwd(0), Last::Follow),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_chown => change(Operation::Chown, cwd(0), Last::Follow),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_lchown => change(Operation::Chown, cwd(0), Last::Name),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_utime | libc::SYS_utimes => change(Operation::Utime, cwd(0), Last::Follow),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_futimesat => change(Operation::Utime, at(0), Last::Follow),
+            _ => Self::Other,
+        }
+    }
+}
+
+fn create(operation: Operation, path: PathArg) -> Call {
+    Call::Create { operation, path }
+}
+
+fn change(operation: Operation, path: PathArg, last: Last) -> Call {
+    Call::Change { operation, path, last }
+}
+
+/// Whether an open wants to change something.
+pub(crate) fn writes(flags: i32) -> bool {
+    flags & libc::O_PATH == 0
+        && (flags & libc::O_ACCMODE != libc::O_RDONLY || flags & (libc::O_CREAT | libc::O_TRUNC) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notification(nr: i64, args: [u64; 6]) -> Notification {
+        Notification { id: 1, tid: 1, nr, args }
+    }
+
+    #[test]
+    fn arguments_end_up_where_they_belong() {
+        let cwd = u64::from(libc::AT_FDCWD as u32);
+        let path = PathArg { dirfd: libc::AT_FDCWD, address: 0x10 };
+        assert_eq!(
+            Call::decode(&notification(libc::SYS_openat, [cwd, 0x10, libc::O_NOFOLLOW as u64, 0, 0, 0])),
+            Call::Open { path, flags: libc::O_NOFOLLOW, mode: 0, last: Last::Name }
+        );
+        assert_eq!(
+            Call::decode(&notification(libc::SYS_renameat2, [7, 0x10, 8, 0x20, 0, 0])),
+            Call::Move {
+                operation: Operation::Rename,
+                from: PathArg { dirfd: 7, address: 0x10 },
+                to: PathArg { dirfd: 8, address: 0x20 },
+            }
+        );
+        assert_eq!(
+            Call::decode(&notification(libc::SYS_symlinkat, [0x99, cwd, 0x10, 0, 0, 0])),
+            Call::Create { operation: Operation::Symlink, path }
+        );
+        assert_eq!(Call::decode(&notification(libc::SYS_getpid, [0; 6])), Call::Other);
+    }
+
+    #[test]
+    fn only_opens_that_can_change_something_write() {
+        assert!(!writes(libc::O_RDONLY | libc::O_CLOEXEC));
+        assert!(!writes(libc::O_PATH | libc::O_RDWR));
+        assert!(writes(libc::O_WRONLY));
+        assert!(writes(libc::O_RDONLY | libc::O_CREAT));
+        assert!(writes(libc::O_RDONLY | libc::O_TRUNC));
+    }
+}

@@ -1,0 +1,367 @@
+//! The supervisor: knows what is refused because the kernel asks it.
+//!
+//! Mediated calls arrive on a notification descriptor. Each is looked up in the same policy that built
+//! the mounts. What is allowed continues in the kernel, where mounts, Landlock and seccomp enforce what
+//! they always enforce: "continue" is never a permission. What is denied becomes an exact [`Violation`]
+//! and fails with `EACCES`, so that the program reads "Permission denied" and not a puzzling "No such file".
+//!
+//! Two things only the supervisor can refuse, because the mounts were made before they existed: names on
+//! the protect list that are created later, and denied files that appear later.
+
+mod call;
+mod git_config;
+mod hidden;
+mod network;
+pub mod notif;
+mod target;
+mod witness;
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use ringfence_model::policy::Filesystem;
+use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome, RuleLayer, Violation};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use call::{Call, Last, PathArg};
+use notif::Notification;
+use target::{PathBuffer, Resolved, read_path, resolve};
+
+/// What the supervisor needs to know of the sandbox besides its policy.
+#[derive(Debug, Clone, Default)]
+pub struct Watched {
+    /// Existing paths that are masked or sealed: nothing above them may be renamed.
+    pub fixed: Vec<PathBuf>,
+}
+
+/// Serves the notifications of one sandbox.
+pub struct Supervisor<'a> {
+    policy: &'a Filesystem,
+    watched: &'a Watched,
+    /// The sandbox's root directory, as a place to resolve its paths from.
+    root: Option<OwnedFd>,
+    report: &'a mut dyn FnMut(Violation),
+    /// What was reported already: the same refusal is told once.
+    told: HashSet<(Operation, String)>,
+    path: Box<PathBuffer>,
+    real: Box<PathBuffer>,
+}
+
+impl std::fmt::Debug for Supervisor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supervisor").field("told", &self.told.len()).finish_non_exhaustive()
+    }
+}
+
+/// What is done with one call.
+enum Answer {
+    Continue,
+    /// Policy says no: report it and fail with `EACCES`.
+    Deny(Denial),
+    /// The supervisor made the call itself.
+    Done(Result<i64, Errno>),
+}
+
+/// A refusal, before it is put into words.
+#[derive(Debug)]
+struct Denial {
+    operation: Operation,
+    resource: Resource,
+    access: Access,
+    reason: DenyReason,
+    rule: Option<(String, ringfence_model::RuleSource)>,
+}
+
+#[derive(Debug)]
+enum Resource {
+    Path(PathBuf),
+    Address(String),
+}
+
+impl<'a> Supervisor<'a> {
+    pub fn new(policy: &'a Filesystem, watched: &'a Watched, report: &'a mut dyn FnMut(Violation)) -> Self {
+        Self {
+            policy,
+            watched,
+            root: None,
+            report,
+            told: HashSet::new(),
+            path: Box::new(PathBuffer::new()),
+            real: Box::new(PathBuffer::new()),
+        }
+    }
+
+    /// Takes one call and answers it.
+    pub fn serve(&mut self, listener: BorrowedFd<'_>) {
+        let Ok(notification) = notif::receive(listener) else { return };
+        let answer = self.judge(listener, &notification);
+        // An answer that cannot be delivered belongs to a caller that is gone.
+        let _ = match answer {
+            Answer::Continue => notif::let_continue(listener, notification.id),
+            Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
+            Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
+            Answer::Deny(denial) => {
+                self.tell(&notification, denial);
+                notif::refuse(listener, notification.id, Errno::ACCESS)
+            }
+        };
+    }
+
+    fn judge(&mut self, listener: BorrowedFd<'_>, notification: &Notification) -> Answer {
+        let tid = notification.tid;
+        if self.root.is_none() {
+            self.root = open_root(tid);
+        }
+        // Everything read from the caller so far, and below, is its own only while it still waits.
+        let call = Call::decode(notification);
+        let answer = match call {
+            Call::Open { path, flags, last, .. } => self.open(tid, path, flags, last),
+            Call::OpenHow { path, how, .. } => match read_open_how(tid, how) {
+                Some((flags, last)) => self.open(tid, path, flags, last),
+                None => Answer::Continue,
+            },
+            Call::Execute { path } => self.execute(tid, path),
+            Call::Create { operation, path } => self.create(tid, operation, path),
+            Call::Change { operation, path, last } => self.change(tid, operation, path, last),
+            Call::Move { operation, from, to } => self.move_name(tid, operation, from, to),
+            Call::Connect { socket, address, length } => self.connect(tid, socket, address, length),
+            Call::Bind { address, length, .. } => self.bind(tid, address, length),
+            Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
+            Call::Other => Answer::Continue,
+        };
+        if !matches!(answer, Answer::Continue) && !notif::is_valid(listener, notification.id) {
+            return Answer::Continue;
+        }
+        answer
+    }
+
+    fn open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
+        if read_path(tid, path, &mut self.path).is_none() {
+            return Answer::Continue;
+        }
+        let access = if call::writes(flags) { Access::Write } else { Access::Read };
+        if access == Access::Read && self.is_plainly_allowed() {
+            return Answer::Continue;
+        }
+        let operation = if flags & libc::O_CREAT != 0 { Operation::Create } else { Operation::Open };
+        match self.resolve(last) {
+            // The kernel says EEXIST.
+            Resolved::Exists if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Answer::Continue,
+            Resolved::Exists => self.verdict(Operation::Open, access),
+            Resolved::Missing if flags & libc::O_CREAT != 0 => self.verdict(operation, Access::Write),
+            Resolved::Missing | Resolved::Unreachable => self.hidden(Operation::Open, access),
+        }
+    }
+
+    fn execute(&mut self, tid: i32, path: PathArg) -> Answer {
+        if read_path(tid, path, &mut self.path).is_none() || self.is_plainly_allowed() {
+            return Answer::Continue;
+        }
+        match self.resolve(Last::Follow) {
+            Resolved::Exists => self.verdict(Operation::Execute, Access::Execute),
+            Resolved::Missing | Resolved::Unreachable => self.hidden(Operation::Execute, Access::Execute),
+        }
+    }
+
+    fn create(&mut self, tid: i32, operation: Operation, path: PathArg) -> Answer {
+        if read_path(tid, path, &mut self.path).is_none() {
+            return Answer::Continue;
+        }
+        match self.resolve(Last::Name) {
+            // The kernel says EEXIST.
+            Resolved::Exists => Answer::Continue,
+            // A link in the place of a directory whose content is protected would lead the host's tools
+            // to a content that is not.
+            Resolved::Missing if operation == Operation::Symlink && self.holds_protected(self.real.as_path()) => {
+                self.deny_protected(operation)
+            }
+            Resolved::Missing => self.verdict(operation, Access::Write),
+            Resolved::Unreachable => self.hidden(operation, Access::Write),
+        }
+    }
+
+    fn change(&mut self, tid: i32, operation: Operation, path: PathArg, last: Last) -> Answer {
+        if read_path(tid, path, &mut self.path).is_none() {
+            return Answer::Continue;
+        }
+        match self.resolve(last) {
+            // git tries the file mode out on a config it has just written. A sealed one stays sealed.
+            Resolved::Exists if operation == Operation::Chmod && git_config::is_config(self.real.as_path()) => {
+                Answer::Continue
+            }
+            Resolved::Exists => self.verdict(operation, Access::Write),
+            Resolved::Missing | Resolved::Unreachable => self.hidden(operation, Access::Write),
+        }
+    }
+
+    fn move_name(&mut self, tid: i32, operation: Operation, from: PathArg, to: PathArg) -> Answer {
+        if read_path(tid, from, &mut self.path).is_none() {
+            return Answer::Continue;
+        }
+        let from_access = if operation == Operation::Link { Access::Read } else { Access::Write };
+        match self.resolve(Last::Name) {
+            Resolved::Exists => {
+                if let denied @ Answer::Deny(_) = self.verdict(operation, from_access) {
+                    return denied;
+                }
+            }
+            Resolved::Missing | Resolved::Unreachable => return self.hidden(operation, from_access),
+        }
+        let source = self.real.as_path().to_owned();
+        if operation == Operation::Rename && self.watched.fixed.iter().any(|fixed| fixed.starts_with(&source)) {
+            return self.deny_protected(operation);
+        }
+        if read_path(tid, to, &mut self.path).is_none() {
+            return Answer::Continue;
+        }
+        if self.resolve(Last::Name) == Resolved::Unreachable {
+            return self.hidden(operation, Access::Write);
+        }
+        let verdict = self.verdict(operation, Access::Write);
+        match &verdict {
+            Answer::Deny(denial) if denial.reason == DenyReason::Protected && operation == Operation::Rename => {
+                let root = self.root.as_ref().map(AsFd::as_fd);
+                match root.and_then(|root| git_config::replace(root, &source, self.real.as_path())) {
+                    Some(done) => Answer::Done(done.map(|()| 0)),
+                    None => verdict,
+                }
+            }
+            Answer::Continue if operation == Operation::Rename && self.brings_protected(&source) => {
+                self.deny_protected(operation)
+            }
+            _ => verdict,
+        }
+    }
+
+    fn resolve(&mut self, last: Last) -> Resolved {
+        match &self.root {
+            Some(root) => resolve(root.as_fd(), &self.path, last, &mut self.real),
+            None => {
+                self.real.copy_from(&self.path);
+                Resolved::Unreachable
+            }
+        }
+    }
+
+    /// Reading below the system's own directories needs no second look: nothing inside can plant links
+    /// there.
+    fn is_plainly_allowed(&self) -> bool {
+        let decision = self.policy.decide(self.path.as_path(), Access::Read);
+        decision.outcome == PathOutcome::Allowed
+            && decision.rule.is_some_and(|rule| matches!(rule.source.layer, RuleLayer::BuiltIn | RuleLayer::Detected))
+    }
+
+    /// What policy says of `self.real`.
+    fn verdict(&self, operation: Operation, access: Access) -> Answer {
+        let decision = self.policy.decide(self.real.as_path(), access);
+        match decision.outcome {
+            PathOutcome::Allowed | PathOutcome::Private => Answer::Continue,
+            PathOutcome::Denied(reason) => {
+                // Where the host's own permissions refuse as well, the sandbox took nothing away.
+                if reason != DenyReason::Denied && hidden::host_refuses(self.real.as_path(), access) {
+                    return Answer::Continue;
+                }
+                Answer::Deny(Denial::of_path(operation, self.real.as_path(), access, reason, &decision))
+            }
+        }
+    }
+
+    /// The path does not exist inside. If the host has it, it is the sandbox that hides it.
+    fn hidden(&self, operation: Operation, access: Access) -> Answer {
+        let path = self.path.as_path();
+        // Both are of the sandbox's own making; what they lack is no file of the host.
+        if path.starts_with("/proc") || path.starts_with("/dev") {
+            return Answer::Continue;
+        }
+        let decision = self.policy.decide(path, access);
+        let reason = match decision.outcome {
+            PathOutcome::Denied(reason) => reason,
+            PathOutcome::Private => DenyReason::Unlisted,
+            PathOutcome::Allowed => return Answer::Continue,
+        };
+        let exists = match operation {
+            Operation::Mkdir | Operation::Create | Operation::Symlink | Operation::Link | Operation::Rename => {
+                decision.outcome != PathOutcome::Private && path.parent().is_some_and(hidden::host_has)
+            }
+            _ => hidden::host_has(path),
+        };
+        if !exists || (reason != DenyReason::Denied && hidden::host_refuses(path, access)) {
+            return Answer::Continue;
+        }
+        Answer::Deny(Denial::of_path(operation, path, access, reason, &decision))
+    }
+
+    fn deny_protected(&self, operation: Operation) -> Answer {
+        let decision = PathDecision {
+            outcome: PathOutcome::Denied(DenyReason::Protected),
+            rule: self.policy.protect.iter().find(|rule| rule.path.is_glob()),
+            grant: None,
+        };
+        Answer::Deny(Denial::of_path(operation, self.real.as_path(), Access::Write, DenyReason::Protected, &decision))
+    }
+
+    /// Whether `path` has the name of a directory that protect patterns look into, such as `.git`.
+    fn holds_protected(&self, path: &Path) -> bool {
+        use std::os::unix::ffi::OsStrExt;
+        let Some(name) = path.file_name() else { return false };
+        self.policy.protect.iter().any(|rule| {
+            let components: Vec<&[u8]> = rule.path.glob_components().collect();
+            components.split_last().is_some_and(|(_, parents)| parents.contains(&name.as_bytes()))
+        })
+    }
+
+    /// Whether moving the directory `source` to `self.real` would put something under a protected name.
+    fn brings_protected(&self, source: &Path) -> bool {
+        let target = self.real.as_path();
+        if !self.holds_protected(target) {
+            return false;
+        }
+        hidden::names_below(source, 3).iter().any(|below| {
+            let outcome = self.policy.decide(&target.join(below), Access::Write).outcome;
+            outcome == PathOutcome::Denied(DenyReason::Protected)
+        })
+    }
+
+    fn tell(&mut self, notification: &Notification, denial: Denial) {
+        let violation = witness::violation(notification.tid, denial);
+        if self.told.insert((violation.operation, violation.resource.clone())) {
+            (self.report)(violation);
+        }
+    }
+}
+
+impl Denial {
+    fn of_path(
+        operation: Operation,
+        path: &Path,
+        access: Access,
+        reason: DenyReason,
+        decision: &PathDecision<'_>,
+    ) -> Self {
+        Self {
+            operation,
+            resource: Resource::Path(path.to_owned()),
+            access,
+            reason,
+            rule: decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone())),
+        }
+    }
+}
+
+fn open_root(tid: i32) -> Option<OwnedFd> {
+    rustix::fs::open(format!("/proc/{tid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// Flags of an `open_how`, read once.
+fn read_open_how(tid: i32, address: u64) -> Option<(i32, Last)> {
+    let mut bytes = [0_u8; 8];
+    let got = target::read_bytes(tid, address, &mut bytes).ok()?;
+    if got != bytes.len() {
+        return None;
+    }
+    let flags = i32::try_from(u64::from_ne_bytes(bytes) & 0x7fff_ffff).ok()?;
+    let last = if flags & libc::O_NOFOLLOW != 0 { Last::Name } else { Last::Follow };
+    Some((flags, last))
+}

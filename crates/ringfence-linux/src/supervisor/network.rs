@@ -1,0 +1,227 @@
+//! Sockets: who may be reached.
+//!
+//! The network namespace is empty, so nothing beyond loopback can be reached whatever is answered here;
+//! the supervisor makes the refusal visible. Pathname sockets are the exception: they are files, and one
+//! that a host process listens on inside a shared directory could be reached. There the supervisor makes
+//! the connection itself and looks at who is on the other side before the caller gets it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use ringfence_model::{Access, DenyReason, Operation, PathOutcome};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+
+use super::call::Last;
+use super::target::{Resolved, read_bytes};
+use super::{Answer, Denial, Resource, Supervisor};
+
+enum Address {
+    Internet(SocketAddr),
+    /// A pathname socket.
+    Path(Vec<u8>),
+    /// Abstract, unnamed, or of a family the static filter lets nobody make.
+    Other,
+}
+
+impl Supervisor<'_> {
+    pub(super) fn connect(&mut self, tid: i32, socket: i32, address: u64, length: u64) -> Answer {
+        match read_address(tid, address, length) {
+            Address::Internet(address) => internet(Operation::Connect, address),
+            Address::Path(path) => self.connect_path(tid, socket, &path),
+            Address::Other => Answer::Continue,
+        }
+    }
+
+    pub(super) fn send_to(&mut self, tid: i32, address: u64, length: u64) -> Answer {
+        match read_address(tid, address, length) {
+            Address::Internet(address) => internet(Operation::Send, address),
+            Address::Path(_) | Address::Other => Answer::Continue,
+        }
+    }
+
+    pub(super) fn bind(&mut self, tid: i32, address: u64, length: u64) -> Answer {
+        let Address::Path(path) = read_address(tid, address, length) else { return Answer::Continue };
+        if self.absolute(tid, &path).is_none() {
+            return Answer::Continue;
+        }
+        match self.resolve(Last::Name) {
+            Resolved::Missing => self.verdict(Operation::Bind, Access::Write),
+            Resolved::Exists | Resolved::Unreachable => Answer::Continue,
+        }
+    }
+
+    fn connect_path(&mut self, tid: i32, socket: i32, path: &[u8]) -> Answer {
+        if self.absolute(tid, path).is_none() {
+            return Answer::Continue;
+        }
+        match self.resolve(Last::Follow) {
+            Resolved::Missing | Resolved::Unreachable => return self.hidden(Operation::Connect, Access::Write),
+            Resolved::Exists => {}
+        }
+        match self.policy.decide(self.real.as_path(), Access::Write).outcome {
+            // Made inside; nobody outside can listen there.
+            PathOutcome::Private => Answer::Continue,
+            PathOutcome::Denied(_) => self.verdict(Operation::Connect, Access::Write),
+            PathOutcome::Allowed => self.connect_for(tid, socket),
+        }
+    }
+
+    /// Connects the caller's socket to `self.real` on its behalf, then checks that the listener is inside.
+    fn connect_for(&self, tid: i32, socket: i32) -> Answer {
+        let Some(root) = &self.root else { return Answer::Done(Err(Errno::ACCESS)) };
+        let Some(own) = take_socket(tid, socket) else { return Answer::Done(Err(Errno::ACCESS)) };
+        let relative = self.real.as_path().strip_prefix("/").unwrap_or(self.real.as_path());
+        let opened = rustix::fs::openat2(
+            root,
+            relative,
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+            rustix::fs::ResolveFlags::IN_ROOT | rustix::fs::ResolveFlags::NO_SYMLINKS,
+        );
+        let Ok(opened) = opened else { return Answer::Done(Err(Errno::NOENT)) };
+        let through = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        let Ok(address) = rustix::net::SocketAddrUnix::new(through) else {
+            return Answer::Done(Err(Errno::INVAL));
+        };
+        if let Err(errno) = rustix::net::connect(&own, &address) {
+            return Answer::Done(Err(errno));
+        }
+        let inside = rustix::net::sockopt::socket_peercred(&own)
+            .is_ok_and(|peer| same_pid_namespace(peer.pid.as_raw_nonzero().get(), tid));
+        if inside {
+            return Answer::Done(Ok(0));
+        }
+        let _ = rustix::net::shutdown(&own, rustix::net::Shutdown::Both);
+        Answer::Deny(Denial {
+            operation: Operation::Connect,
+            resource: Resource::Path(self.real.as_path().to_owned()),
+            access: Access::Write,
+            reason: DenyReason::Unlisted,
+            rule: None,
+        })
+    }
+
+    /// Puts the caller's pathname into `self.path`, absolute.
+    fn absolute(&mut self, tid: i32, path: &[u8]) -> Option<()> {
+        super::target::absolute_path(tid, path, &mut self.path)
+    }
+}
+
+fn internet(operation: Operation, address: SocketAddr) -> Answer {
+    let ip = address.ip();
+    if ip.is_loopback() || ip.is_unspecified() {
+        // Loopback is the sandbox's own. A service of the host with that port is out of reach, which is
+        // worth telling.
+        return if host_listens(address.port()) {
+            refuse_address(operation, address)
+        } else {
+            Answer::Continue
+        };
+    }
+    refuse_address(operation, address)
+}
+
+fn refuse_address(operation: Operation, address: SocketAddr) -> Answer {
+    Answer::Deny(Denial {
+        operation,
+        resource: Resource::Address(address.to_string()),
+        access: Access::Write,
+        reason: DenyReason::Unlisted,
+        rule: None,
+    })
+}
+
+/// Whether a process of the host listens on that TCP port.
+fn host_listens(port: u16) -> bool {
+    let wanted = format!(":{port:04X}");
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().any(|table| {
+        std::fs::read_to_string(table).is_ok_and(|table| {
+            table.lines().skip(1).any(|line| {
+                let mut fields = line.split_whitespace().skip(1);
+                let (local, _, state) = (fields.next(), fields.next(), fields.next());
+                state == Some("0A") && local.is_some_and(|local| local.ends_with(&wanted))
+            })
+        })
+    })
+}
+
+fn read_address(tid: i32, address: u64, length: u64) -> Address {
+    let mut bytes = [0_u8; 128];
+    let length = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
+    let Ok(got) = read_bytes(tid, address, &mut bytes[..length]) else { return Address::Other };
+    parse_address(&bytes[..got])
+}
+
+fn parse_address(bytes: &[u8]) -> Address {
+    let (Some(family), Some(rest)) = (bytes.first_chunk::<2>(), bytes.get(2..)) else { return Address::Other };
+    let port = || rest.first_chunk::<2>().map(|port| u16::from_be_bytes(*port));
+    match i32::from(u16::from_ne_bytes(*family)) {
+        libc::AF_INET => match (port(), rest.get(2..6).and_then(|ip| ip.first_chunk::<4>())) {
+            (Some(port), Some(ip)) => Address::Internet((IpAddr::V4(Ipv4Addr::from(*ip)), port).into()),
+            _ => Address::Other,
+        },
+        libc::AF_INET6 => match (port(), rest.get(6..22).and_then(|ip| ip.first_chunk::<16>())) {
+            (Some(port), Some(ip)) => {
+                let ip = Ipv6Addr::from(*ip);
+                let ip = ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4);
+                Address::Internet((ip, port).into())
+            }
+            _ => Address::Other,
+        },
+        libc::AF_UNIX if rest.first().is_some_and(|&first| first != 0) => {
+            let end = rest.iter().position(|&b| b == 0).unwrap_or(rest.len());
+            Address::Path(rest[..end].to_vec())
+        }
+        _ => Address::Other,
+    }
+}
+
+/// A copy of the caller's socket.
+fn take_socket(tid: i32, socket: i32) -> Option<OwnedFd> {
+    // pidfds are of processes, not threads.
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let tgid: i32 = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
+    let pidfd = rustix::process::pidfd_open(Pid::from_raw(tgid)?, PidfdFlags::empty()).ok()?;
+    rustix::process::pidfd_getfd(pidfd.as_fd(), socket, PidfdGetfdFlags::empty()).ok()
+}
+
+fn same_pid_namespace(pid: i32, tid: i32) -> bool {
+    let namespace = |pid: i32| std::fs::read_link(Path::new("/proc").join(pid.to_string()).join("ns/pid")).ok();
+    let (a, b) = (namespace(pid), namespace(tid));
+    a.is_some() && a == b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_the_kernel_lays_them_out() {
+        let mut v4 = vec![];
+        v4.extend((libc::AF_INET as u16).to_ne_bytes());
+        v4.extend(443_u16.to_be_bytes());
+        v4.extend([93, 184, 216, 34]);
+        assert!(matches!(parse_address(&v4), Address::Internet(a) if a.to_string() == "93.184.216.34:443"));
+
+        let mut mapped = vec![];
+        mapped.extend((libc::AF_INET6 as u16).to_ne_bytes());
+        mapped.extend(80_u16.to_be_bytes());
+        mapped.extend([0; 4]);
+        mapped.extend(Ipv4Addr::new(127, 0, 0, 1).to_ipv6_mapped().octets());
+        assert!(matches!(parse_address(&mapped), Address::Internet(a) if a.to_string() == "127.0.0.1:80"));
+
+        let mut unix = vec![];
+        unix.extend((libc::AF_UNIX as u16).to_ne_bytes());
+        unix.extend(b"/p/s.sock\0junk");
+        assert!(matches!(parse_address(&unix), Address::Path(path) if path == b"/p/s.sock"));
+
+        let mut abstract_name = vec![];
+        abstract_name.extend((libc::AF_UNIX as u16).to_ne_bytes());
+        abstract_name.extend(b"\0name");
+        assert!(matches!(parse_address(&abstract_name), Address::Other));
+        assert!(matches!(parse_address(&[1]), Address::Other));
+    }
+}

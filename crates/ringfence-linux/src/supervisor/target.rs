@@ -1,0 +1,299 @@
+//! Looking at the caller: its memory, its directories, and where its paths lead in its own view.
+//!
+//! Arguments are copied once and judged on the copy. Nothing allocates on the way to "allowed".
+
+use std::ffi::{CStr, OsStr};
+use std::io::Write as _;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::call::{Last, PathArg};
+use crate::sys::{self, Sys};
+
+const PATH_MAX: usize = 4096;
+
+/// An absolute path without `.` and `..`, in a buffer of its own, always followed by a NUL.
+pub(crate) struct PathBuffer {
+    bytes: [u8; PATH_MAX + 1],
+    length: usize,
+}
+
+impl std::fmt::Debug for PathBuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_path().fmt(f)
+    }
+}
+
+impl PathBuffer {
+    pub(crate) fn new() -> Self {
+        Self { bytes: [0; PATH_MAX + 1], length: 0 }
+    }
+
+    pub(crate) fn as_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(self.as_bytes()))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        if self.length == 0 { b"/" } else { &self.bytes[..self.length] }
+    }
+
+    fn as_c_str(&self) -> &CStr {
+        if self.length == 0 {
+            return c"/";
+        }
+        CStr::from_bytes_with_nul(&self.bytes[..=self.length]).unwrap_or(c"")
+    }
+
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.length = other.length;
+        self.bytes[..=self.length].copy_from_slice(&other.bytes[..=self.length]);
+    }
+
+    fn clear(&mut self) {
+        self.set_length(0);
+    }
+
+    fn set_length(&mut self, length: usize) {
+        self.length = length;
+        self.bytes[length] = 0;
+    }
+
+    /// Appends the components of `path`, resolving `.` and `..` by text. False when it gets too long.
+    fn append(&mut self, path: &[u8]) -> bool {
+        for component in path.split(|&b| b == b'/') {
+            match component {
+                b"" | b"." => {}
+                b".." => {
+                    let parent = self.bytes[..self.length].iter().rposition(|&b| b == b'/').unwrap_or(0);
+                    self.set_length(parent);
+                }
+                name => {
+                    let end = self.length + 1 + name.len();
+                    if end > PATH_MAX || name.contains(&0) {
+                        return false;
+                    }
+                    self.bytes[self.length] = b'/';
+                    self.bytes[self.length + 1..end].copy_from_slice(name);
+                    self.set_length(end);
+                }
+            }
+        }
+        true
+    }
+
+    /// Removes the last component and returns it in `name`.
+    fn split_name(&mut self, name: &mut [u8; 256]) -> usize {
+        let split = self.bytes[..self.length].iter().rposition(|&b| b == b'/').unwrap_or(0);
+        let length = (self.length - split).saturating_sub(1).min(name.len());
+        name[..length].copy_from_slice(&self.bytes[split + 1..split + 1 + length]);
+        self.set_length(split);
+        length
+    }
+}
+
+/// Reads the caller's path argument and makes it absolute. None when it cannot be read or is empty:
+/// the kernel will say so itself.
+pub(crate) fn read_path(tid: i32, argument: PathArg, into: &mut PathBuffer) -> Option<()> {
+    let mut raw = [0_u8; PATH_MAX];
+    let text = read_string(tid, argument.address, &mut raw)?;
+    if text.is_empty() {
+        return None;
+    }
+    absolute_from(tid, argument.dirfd, text, into)
+}
+
+/// Makes a path that the caller gave relative to its working directory absolute.
+pub(crate) fn absolute_path(tid: i32, text: &[u8], into: &mut PathBuffer) -> Option<()> {
+    absolute_from(tid, libc::AT_FDCWD, text, into)
+}
+
+fn absolute_from(tid: i32, dirfd: i32, text: &[u8], into: &mut PathBuffer) -> Option<()> {
+    into.clear();
+    let text = if text.starts_with(b"/") {
+        // The aliases of every process for its root and its directory.
+        let root = [&b"/proc/self/root"[..], b"/proc/thread-self/root"];
+        if let Some(rest) = root.iter().find_map(|alias| strip_alias(text, alias)) {
+            rest
+        } else if let Some(rest) = strip_alias(text, b"/proc/self/cwd") {
+            append_directory(tid, libc::AT_FDCWD, into)?;
+            rest
+        } else {
+            text
+        }
+    } else {
+        append_directory(tid, dirfd, into)?;
+        text
+    };
+    into.append(text).then_some(())
+}
+
+fn strip_alias<'a>(text: &'a [u8], alias: &[u8]) -> Option<&'a [u8]> {
+    text.strip_prefix(alias).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+fn append_directory(tid: i32, dirfd: i32, into: &mut PathBuffer) -> Option<()> {
+    let mut link = [0_u8; 48];
+    let mut cursor = &mut link[..47];
+    if dirfd == libc::AT_FDCWD {
+        write!(cursor, "/proc/{tid}/cwd").ok()?;
+    } else {
+        write!(cursor, "/proc/{tid}/fd/{dirfd}").ok()?;
+    }
+    let link = CStr::from_bytes_until_nul(&link).ok()?;
+    let mut target = [0_u8; PATH_MAX];
+    let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut target[..]).ok()?;
+    let target = &target[..length];
+    // A deleted directory, a pipe, a socket: not a place with a path.
+    (target.starts_with(b"/") && !target.ends_with(b" (deleted)") && into.append(target)).then_some(())
+}
+
+/// Reads a C string, first only what is likely to be enough.
+fn read_string(tid: i32, address: u64, buffer: &mut [u8; PATH_MAX]) -> Option<&[u8]> {
+    const PAGE: u64 = 4096;
+    let mut length = 0;
+    while length < PATH_MAX {
+        let from = address + length as u64;
+        // Up to the end of its page: the next one may not be there.
+        let in_page = usize::try_from(PAGE - from % PAGE).unwrap_or(PATH_MAX);
+        let want = in_page.min(PATH_MAX - length).min(if length == 0 { 256 } else { PATH_MAX });
+        let got = sys::read_memory(tid, from, &mut buffer[length..length + want]).ok()?;
+        if got == 0 {
+            return None;
+        }
+        if let Some(end) = buffer[length..length + got].iter().position(|&b| b == 0) {
+            return Some(&buffer[..length + end]);
+        }
+        length += got;
+    }
+    None
+}
+
+/// Reads a struct's bytes from the caller.
+pub(crate) fn read_bytes(tid: i32, address: u64, buffer: &mut [u8]) -> Sys<usize> {
+    sys::read_memory(tid, address, buffer)
+}
+
+/// Where a path leads in the sandbox's own view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resolved {
+    /// It exists, and `real` holds where it is with all links resolved.
+    Exists,
+    /// It does not, but its parent does, and `real` holds the parent's place and the name.
+    Missing,
+    /// Not even the parent is there (or may be passed through); `real` is the path by text.
+    Unreachable,
+}
+
+/// Resolves `path` in the view whose root is `root`.
+pub(crate) fn resolve(root: BorrowedFd<'_>, path: &PathBuffer, last: Last, real: &mut PathBuffer) -> Resolved {
+    real.copy_from(path);
+    // Without links on the way the text is the truth, which one call tells.
+    if open_beneath(root, path, last, ResolveFlags::NO_SYMLINKS).is_ok() {
+        return Resolved::Exists;
+    }
+    match open_beneath(root, path, last, ResolveFlags::NO_MAGICLINKS) {
+        Ok(opened) => {
+            if real_path(&opened, real).is_none() {
+                real.copy_from(path);
+            }
+            Resolved::Exists
+        }
+        Err(Errno::NOENT) => {
+            let mut name = [0; 256];
+            let length = real.split_name(&mut name);
+            let opened = open_beneath(root, real, Last::Follow, ResolveFlags::NO_MAGICLINKS);
+            if let Ok(opened) = opened
+                && real_path(&opened, real).is_some()
+                && real.append(&name[..length])
+            {
+                return Resolved::Missing;
+            }
+            real.copy_from(path);
+            Resolved::Unreachable
+        }
+        Err(_) => Resolved::Unreachable,
+    }
+}
+
+fn open_beneath(root: BorrowedFd<'_>, path: &PathBuffer, last: Last, extra: ResolveFlags) -> Sys<OwnedFd> {
+    let mut flags = OFlags::PATH | OFlags::CLOEXEC;
+    if last == Last::Name {
+        flags |= OFlags::NOFOLLOW;
+    }
+    rustix::fs::openat2(root, path.as_c_str(), flags, Mode::empty(), ResolveFlags::IN_ROOT | extra)
+}
+
+/// The path of an open descriptor.
+fn real_path(opened: &OwnedFd, into: &mut PathBuffer) -> Option<()> {
+    let mut link = [0_u8; 40];
+    let mut cursor = &mut link[..39];
+    write!(cursor, "/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(opened)).ok()?;
+    let link = CStr::from_bytes_until_nul(&link).ok()?;
+    let mut target = [0_u8; PATH_MAX];
+    let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut target[..]).ok()?;
+    let target = &target[..length];
+    into.clear();
+    (target.starts_with(b"/") && into.append(target)).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absolute(parts: &[&str]) -> String {
+        let mut buffer = PathBuffer::new();
+        for part in parts {
+            assert!(buffer.append(part.as_bytes()));
+        }
+        buffer.as_path().display().to_string()
+    }
+
+    #[test]
+    fn dots_are_resolved_by_text_and_never_leave_the_root() {
+        assert_eq!(absolute(&["/a/b", "../c"]), "/a/c");
+        assert_eq!(absolute(&["/a", "./b//c/."]), "/a/b/c");
+        assert_eq!(absolute(&["/a", "../../../etc"]), "/etc");
+        assert_eq!(absolute(&["/", ".."]), "/");
+        assert_eq!(absolute(&["/a..b", "..c"]), "/a..b/..c");
+    }
+
+    #[test]
+    fn the_memory_of_this_very_process_can_be_read() {
+        let path = std::ffi::CString::new("/etc/../etc/hosts").unwrap();
+        let mut buffer = PathBuffer::new();
+        let argument = PathArg { dirfd: libc::AT_FDCWD, address: path.as_ptr() as u64 };
+        let tid = i32::try_from(std::process::id()).unwrap();
+        read_path(tid, argument, &mut buffer).unwrap();
+        assert_eq!(buffer.as_path(), Path::new("/etc/hosts"));
+
+        let relative = std::ffi::CString::new("x/../y").unwrap();
+        let argument = PathArg { dirfd: libc::AT_FDCWD, address: relative.as_ptr() as u64 };
+        read_path(tid, argument, &mut buffer).unwrap();
+        assert_eq!(buffer.as_path(), std::env::current_dir().unwrap().join("y"));
+    }
+
+    #[test]
+    fn links_are_resolved_and_missing_names_keep_their_parent() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::fs::write(root.join("real/file"), "").unwrap();
+        std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
+        let host_root = rustix::fs::open(c"/", OFlags::PATH, Mode::empty()).unwrap();
+        let mut real = PathBuffer::new();
+        let mut look = |path: &Path| {
+            let mut buffer = PathBuffer::new();
+            buffer.append(path.as_os_str().as_bytes());
+            let resolved = resolve(std::os::fd::AsFd::as_fd(&host_root), &buffer, Last::Follow, &mut real);
+            (resolved, real.as_path().to_owned())
+        };
+        assert_eq!(look(&root.join("real/file")), (Resolved::Exists, root.join("real/file")));
+        assert_eq!(look(&root.join("link/file")), (Resolved::Exists, root.join("real/file")));
+        assert_eq!(look(&root.join("link/new")), (Resolved::Missing, root.join("real/new")));
+        assert_eq!(look(&root.join("gone/new")).0, Resolved::Unreachable);
+    }
+}

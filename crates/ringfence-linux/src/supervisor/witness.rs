@@ -1,0 +1,114 @@
+//! Putting a refusal into words: who asked, for what, and which rule says no.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringfence_model::{Access, DenyReason, Operation, Violation, ViolationKind};
+
+use super::{Denial, Resource};
+
+pub(super) fn violation(tid: i32, denial: Denial) -> Violation {
+    let argv = argv(tid);
+    let program = std::fs::read_link(format!("/proc/{tid}/exe"))
+        .ok()
+        .map(|path| path.to_string_lossy().into_owned())
+        .or_else(|| argv.first().cloned());
+    let kind = kind(&denial);
+    let (resource, message) = describe(&denial);
+    Violation {
+        kind,
+        severity: kind.default_severity(),
+        operation: denial.operation,
+        resource,
+        access: Some(denial.access),
+        reason: Some(denial.reason),
+        rule: denial.rule.as_ref().map(|(rule, _)| rule.clone()),
+        rule_source: denial.rule.map(|(_, source)| source),
+        pid: inner_pid(tid),
+        program,
+        argv,
+        time_ms: now_ms(),
+        certain: true,
+        blocked: true,
+        message,
+    }
+}
+
+fn kind(denial: &Denial) -> ViolationKind {
+    match (&denial.resource, denial.reason) {
+        (Resource::Address(_), _) => ViolationKind::NetworkViolation,
+        (Resource::Path(_), DenyReason::Denied) => ViolationKind::SensitiveFileAccess,
+        (Resource::Path(_), DenyReason::Protected | DenyReason::ReadOnly | DenyReason::Unlisted) => {
+            if denial.operation == Operation::Execute {
+                ViolationKind::CommandBlocked
+            } else {
+                ViolationKind::PathAccessDenied
+            }
+        }
+    }
+}
+
+fn describe(denial: &Denial) -> (String, String) {
+    let verb = match denial.operation {
+        Operation::Open | Operation::List | Operation::Stat => match denial.access {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::Execute => "execute",
+        },
+        Operation::Create => "create",
+        Operation::Remove => "remove",
+        Operation::Rename => "rename",
+        Operation::Link => "link",
+        Operation::Symlink => "make a symlink at",
+        Operation::Mkdir => "make directory",
+        Operation::Truncate => "truncate",
+        Operation::Chmod => "change the mode of",
+        Operation::Chown => "change the owner of",
+        Operation::Utime => "change the times of",
+        Operation::Xattr => "change attributes of",
+        Operation::Execute => "execute",
+        Operation::Connect => "connect to",
+        Operation::Bind => "bind to",
+        Operation::Send => "send to",
+        _ => "use",
+    };
+    let resource = match &denial.resource {
+        Resource::Path(path) => path.to_string_lossy().into_owned(),
+        Resource::Address(address) => address.clone(),
+    };
+    let why = match (&denial.rule, denial.reason) {
+        (Some((rule, source)), DenyReason::Denied) => format!("denied by {rule} ({source})"),
+        (Some((rule, source)), DenyReason::Protected) => format!("protected by {rule} ({source})"),
+        (Some((rule, source)), DenyReason::ReadOnly) => format!("only readable by {rule} ({source})"),
+        (_, DenyReason::Unlisted) if matches!(denial.resource, Resource::Address(_)) => {
+            "the sandbox has no network".to_owned()
+        }
+        (_, DenyReason::Unlisted) => "no rule allows it".to_owned(),
+        (None, _) => "refused by the sandbox".to_owned(),
+    };
+    let message = format!("{verb} {resource}: {why}");
+    (resource, message)
+}
+
+/// The pid that the processes inside know the caller by.
+fn inner_pid(tid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("NStgid:"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+fn argv(tid: i32) -> Vec<String> {
+    const MOST: usize = 32;
+    const LONGEST: usize = 256;
+    let Ok(bytes) = std::fs::read(format!("/proc/{tid}/cmdline")) else { return vec![] };
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    bytes
+        .split(|&b| b == 0)
+        .take(MOST)
+        .map(|word| String::from_utf8_lossy(&word[..word.len().min(LONGEST)]).into_owned())
+        .collect()
+}
+
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

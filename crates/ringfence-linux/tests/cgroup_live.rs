@@ -1,0 +1,266 @@
+//! Control groups in a real kernel. Where none can be made, the tests say so and pass.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+
+use ringfence_linux::cgroup::{Cgroup, Created, Limits, Support};
+use rustix::process::Pid;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+
+fn create(limits: Limits) -> Option<Cgroup> {
+    match Cgroup::create(&limits).unwrap() {
+        Created::Ready(cgroup) if cgroup.enforced() == limits => Some(cgroup),
+        Created::Ready(cgroup) => {
+            println!("not all here: {:?}", cgroup.missing());
+            None
+        }
+        Created::Unavailable { reason } => {
+            println!("not here: {reason}");
+            None
+        }
+    }
+}
+
+/// Starts a command that places itself in the group before its exec.
+fn spawn_in(cgroup: &Cgroup, command: &mut Command) -> Child {
+    let doors: Vec<_> = cgroup.doors().map(|door| door.as_raw_fd()).collect();
+    // SAFETY: the closure writes to descriptors that are open in the child, and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            for door in &doors {
+                if libc::write(*door, c"0".as_ptr().cast(), 1) != 1 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        });
+    }
+    command.spawn().unwrap()
+}
+
+/// Every directory in which groups may have been made, as seen by their names.
+fn left_behind(owner: u32) -> Vec<PathBuf> {
+    let prefix = format!("ringfence-{owner}-");
+    let probe = Cgroup::probe();
+    let mut left = Vec::new();
+    for support in [probe.memory, probe.pids] {
+        let Support::Yes { below, .. } = support else { continue };
+        for entry in Path::new(&below).read_dir().unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                left.push(entry.path());
+            }
+        }
+    }
+    left
+}
+
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what} did not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
+}
+
+#[test]
+fn running_out_of_memory_is_counted() {
+    let Some(cgroup) = create(Limits { memory: Some(48 * MIB), pids: None }) else { return };
+    let status = spawn_in(&cgroup, Command::new("tail").arg("/dev/zero")).wait().unwrap();
+    assert_eq!(status.signal(), Some(libc::SIGKILL));
+    let memory = cgroup.usage().memory.unwrap();
+    assert_eq!((memory.limit, memory.oom_kills), (48 * MIB, 1), "{memory:?}");
+    assert!(memory.limit_hits > 0);
+    assert!(memory.peak.is_none_or(|peak| peak > 40 * MIB && peak <= 48 * MIB), "{memory:?}");
+    cgroup.remove().unwrap();
+}
+
+#[test]
+fn what_fits_is_not_counted() {
+    let Some(cgroup) = create(Limits { memory: Some(256 * MIB), pids: Some(20) }) else { return };
+    assert!(spawn_in(&cgroup, &mut Command::new("true")).wait().unwrap().success());
+    let usage = cgroup.usage();
+    assert_eq!(usage.memory.unwrap().oom_kills, 0);
+    assert_eq!(usage.pids.unwrap().refused, 0);
+    cgroup.remove().unwrap();
+}
+
+#[test]
+fn too_many_processes_are_refused_and_counted() {
+    let Some(cgroup) = create(Limits { pids: Some(6), memory: None }) else { return };
+    let mut command = Command::new("dash");
+    command.args(["-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 100 & done; wait"]).stderr(Stdio::null());
+    let status = spawn_in(&cgroup, &mut command).wait().unwrap();
+    assert!(!status.success());
+    let pids = cgroup.usage().pids.unwrap();
+    assert_eq!(pids.limit, 6);
+    assert!(pids.refused >= 1 && pids.peak.is_none_or(|peak| peak == 6), "{pids:?}");
+    // Five sleepers are still there.
+    cgroup.remove().unwrap();
+}
+
+#[test]
+fn killing_empties_the_group() {
+    let Some(cgroup) = create(Limits { pids: Some(50), memory: None }) else { return };
+    let script = "for i in 1 2 3 4 5 6 7 8; do setsid sleep 100 & done; echo ready; wait";
+    let mut shell = spawn_in(&cgroup, Command::new("dash").args(["-c", script]).stdout(Stdio::piped()));
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    cgroup.kill();
+    assert_eq!(shell.wait().unwrap().signal(), Some(libc::SIGKILL));
+    cgroup.remove().unwrap();
+}
+
+#[test]
+fn a_process_can_be_moved_in() {
+    let Some(cgroup) = create(Limits { memory: Some(64 * MIB), pids: Some(5) }) else { return };
+    let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+    cgroup.attach(Pid::from_child(&child)).unwrap();
+    let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
+    assert_eq!(groups.matches(&cgroup.name().to_string()).count(), cgroup.versions().count());
+    let janitor = cgroup.janitor().pid().unwrap().as_raw_nonzero().get().cast_unsigned();
+    assert!(is_running(janitor));
+    cgroup.remove().unwrap();
+    ringfence_linux::cgroup::settle();
+    assert!(!is_running(janitor));
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
+
+/// Not a test: the process that [`death_of_the_owner_leaves_nothing`] kills.
+#[test]
+fn owner_helper() {
+    if std::env::var_os("RINGFENCE_TEST_OWNER").is_none() {
+        return;
+    }
+    println!("\nstarting");
+    let Some(cgroup) = create(Limits { memory: Some(64 * MIB), pids: Some(9) }) else {
+        println!("unavailable");
+        return;
+    };
+    println!("janitor {}", cgroup.janitor().pid().unwrap().as_raw_nonzero());
+    let child = spawn_in(&cgroup, Command::new("sleep").arg("1000"));
+    println!("child {}", child.id());
+    std::thread::sleep(Duration::from_secs(100));
+}
+
+fn owner() -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut owner = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "owner_helper", "--nocapture", "--test-threads=1"])
+        .env("RINGFENCE_TEST_OWNER", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(owner.stdout.take().unwrap());
+    let mut line = String::new();
+    while line != "starting\n" {
+        line.clear();
+        assert_ne!(out.read_line(&mut line).unwrap(), 0);
+    }
+    (owner, out)
+}
+
+fn number(out: &mut impl BufRead, word: &str) -> Option<u32> {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line.strip_prefix(word)?.trim().parse().ok()
+}
+
+#[test]
+fn death_of_the_owner_leaves_nothing() {
+    let (mut owner, mut out) = owner();
+    let Some(janitor) = number(&mut out, "janitor ") else { return };
+    let child = number(&mut out, "child ").unwrap();
+    assert!(is_running(janitor) && is_running(child));
+    let comm = std::fs::read_to_string(format!("/proc/{janitor}/comm")).unwrap();
+    assert_eq!(comm, "ringfence-clean\n");
+    eventually("a clean descriptor table", || {
+        // Two directories, the pipe and the owner.
+        std::fs::read_dir(format!("/proc/{janitor}/fd")).unwrap().count() <= 4
+    });
+    assert!(!left_behind(owner.id()).is_empty());
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    eventually("removal", || left_behind(owner.id()).is_empty());
+    eventually("death of the child", || !is_running(child));
+    eventually("the janitor's end", || !is_running(janitor));
+    out.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn death_at_any_moment_leaves_nothing() {
+    if create(Limits { pids: Some(1), memory: None }).is_none() {
+        return;
+    }
+    for step in 0..40 {
+        let (mut owner, _out) = owner();
+        std::thread::sleep(Duration::from_micros(step * 40));
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        eventually("removal", || left_behind(owner.id()).is_empty());
+    }
+}
+
+#[test]
+fn an_ordinary_user_is_told_why_not() {
+    let answer = std::thread::spawn(|| {
+        // The C library would change all threads.
+        // SAFETY: changes the user of this thread only, which ends soon.
+        unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+        Cgroup::create(&Limits { memory: Some(64 * MIB), pids: Some(9) })
+    })
+    .join()
+    .unwrap();
+    match answer.unwrap() {
+        Created::Unavailable { reason } => {
+            println!("{reason}");
+            assert!(reason.contains("memory") && reason.contains("pids"), "{reason}");
+        }
+        Created::Ready(_) => println!("delegated to nobody"),
+    }
+}
+
+#[test]
+fn no_limit_needs_no_group() {
+    assert!(matches!(Cgroup::create(&Limits::default()).unwrap(), Created::Unavailable { .. }));
+}
+
+#[test]
+fn cost() {
+    let limits = Limits { memory: Some(256 * MIB), pids: Some(100) };
+    for limits in [limits, Limits { memory: None, ..limits }] {
+        let mut samples: [Vec<Duration>; 4] = Default::default();
+        for _ in 0..50 {
+            let start = Instant::now();
+            let Some(cgroup) = create(limits) else { return };
+            samples[0].push(start.elapsed());
+            let mut child = Command::new("sleep").arg("0").spawn().unwrap();
+            let start = Instant::now();
+            cgroup.attach(Pid::from_child(&child)).unwrap();
+            samples[1].push(start.elapsed());
+            child.wait().unwrap();
+            let start = Instant::now();
+            cgroup.usage();
+            samples[2].push(start.elapsed());
+            let start = Instant::now();
+            cgroup.remove().unwrap();
+            samples[3].push(start.elapsed());
+        }
+        println!("{limits:?}, min and median:");
+        for (name, samples) in ["create", "attach", "usage", "remove"].iter().zip(&mut samples) {
+            samples.sort();
+            println!("  {name}: {:?} {:?}", samples[0], samples[samples.len() / 2]);
+        }
+    }
+    let start = Instant::now();
+    let probe = Cgroup::probe();
+    println!("probe {:?}: {probe:?}", start.elapsed());
+}
