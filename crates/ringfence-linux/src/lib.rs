@@ -6,6 +6,7 @@
 //! configuration; everything that runs after the clone allocates nothing.
 #![cfg(target_os = "linux")]
 
+pub mod cgroup;
 pub mod landlock;
 pub mod launch;
 mod mounts;

@@ -96,10 +96,9 @@ impl Sight<'_> {
             Some(name) => (CGROUP_SUPER_MAGIC, [self.usual.join(name), PathBuf::new()]),
             None => (CGROUP2_SUPER_MAGIC, [self.usual.to_owned(), self.usual.join("unified")]),
         };
-        let usual = mounts.into_iter().map(|mount| Place { own: under(&mount, below), mount });
+        let mut usual = mounts.into_iter().map(|mount| Place { own: under(&mount, below), mount });
         usual
-            .filter(|place| rustix::fs::statfs(&place.own).is_ok_and(|stat| stat.f_type == magic))
-            .next()
+            .find(|place| rustix::fs::statfs(&place.own).is_ok_and(|stat| stat.f_type == magic))
             .or_else(|| locate_in(own, &self.mountinfo, controller))
     }
 }

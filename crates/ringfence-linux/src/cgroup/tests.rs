@@ -42,8 +42,8 @@ fn groups_of_the_dead_are_swept() {
     let (dead, live) = (make(dead_pid()), make(std::process::id()));
     let mut inside = Command::new("sleep").arg("100").spawn().unwrap();
     std::fs::write(dead.join("cgroup.procs"), inside.id().to_string()).unwrap();
-    assert_eq!(sweep_older_than(Duration::from_secs(3600)), [""; 0], "too young");
-    assert!(dead.exists());
+    sweep_older_than(Duration::from_secs(3600));
+    assert!(dead.exists(), "too young");
     let swept = sweep_older_than(Duration::ZERO);
     assert!(swept.iter().any(|name| dead.ends_with(name)), "{swept:?}");
     assert!(!dead.exists() && live.exists());

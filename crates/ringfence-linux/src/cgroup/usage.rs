@@ -19,9 +19,8 @@ pub struct MemoryUsage {
     pub limit: u64,
     /// The most that was ever used at once; since Linux 5.19 in version 2.
     pub peak: Option<u64>,
-    /// How often usage stood at the limit, so that the kernel had to reclaim memory first.
-    pub limit_hits: u64,
-    /// Processes killed because there was nothing to reclaim.
+    /// Processes killed because the limit was reached and no memory could be reclaimed. How often the limit
+    /// was reached without that is not told: version 1 does not count it when swap is limited too.
     pub oom_kills: u64,
 }
 
@@ -51,17 +50,11 @@ fn memory(group: &Group, limit: u64) -> MemoryUsage {
         Version::V1 => MemoryUsage {
             limit,
             peak: number(group, c"memory.max_usage_in_bytes"),
-            // With both limits equal, the one that includes swap is hit first.
-            limit_hits: [c"memory.failcnt", c"memory.memsw.failcnt"]
-                .iter()
-                .filter_map(|file| number(group, file))
-                .sum(),
             oom_kills: entry(group, c"memory.oom_control", "oom_kill").unwrap_or(0),
         },
         Version::V2 => MemoryUsage {
             limit,
             peak: number(group, c"memory.peak"),
-            limit_hits: entry(group, c"memory.events", "max").unwrap_or(0),
             oom_kills: entry(group, c"memory.events", "oom_kill").unwrap_or(0),
         },
     }
