@@ -66,7 +66,9 @@ impl Parser<'_> {
     fn find_close(&mut self, kind: Bracket, start: usize) -> Result<usize> {
         let (open, close) = kind.pair();
         let mut at = start;
-        let mut count = 1_usize;
+        // Where brackets inside begin; their extents are known when they close, so
+        // that brackets in brackets are not searched once for each level.
+        let mut inner = Vec::new();
         let (mut dollar, mut angle) = (false, false);
         loop {
             self.tick()?;
@@ -83,9 +85,9 @@ impl Parser<'_> {
             at = match byte {
                 b'\\' => at + 2,
                 _ if byte == close => {
-                    count -= 1;
-                    if count == 0 {
-                        return Ok(at);
+                    match inner.pop() {
+                        Some(start) => drop(self.extents.insert((start, kind as u8), at)),
+                        None => return Ok(at),
                     }
                     at + 1
                 }
@@ -103,7 +105,7 @@ impl Parser<'_> {
                 _ => {
                     // `${` closes at the first `}`; the others count.
                     if byte == open && kind != Bracket::Param {
-                        count += 1;
+                        inner.push(at + 1);
                     }
                     at + 1
                 }

@@ -143,8 +143,8 @@ impl Parser<'_> {
         let start = self.look_at(1) + 1;
         if self.look(2) == Some(b'(') {
             let inside = self.look_at(2) + 1;
-            let inner = self.extent(Bracket::Arith, inside)?;
             let outer = self.extent(Bracket::Arith, start)?;
+            let inner = self.extent(Bracket::Arith, inside)?;
             let mut next = inner + 1;
             while self.continuation(next) {
                 next += 2;

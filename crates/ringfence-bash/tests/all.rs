@@ -4,6 +4,9 @@ mod suite {
     mod agreement;
     mod bash;
     mod commands;
+    mod limits;
+    mod properties;
     mod rable;
     mod scripts;
+    mod spans;
 }
