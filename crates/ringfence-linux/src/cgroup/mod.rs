@@ -212,7 +212,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Kills everything inside.
+    /// Kills everything inside. In version 1 nothing can be started inside any more after it.
     pub fn kill(&self) {
         for group in &self.groups {
             group::kill_all(group.dir.as_fd());

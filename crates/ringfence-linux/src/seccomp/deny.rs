@@ -318,5 +318,5 @@ const TABLE: &[Entry] = &[
 const LOCAL: &str = "reaches another process only by connect, which the supervisor sees";
 const DATAGRAM: &str = "one datagram socket, even half of a pair, can send to any local socket whose path is \
      visible (a daemon's, in the project or a granted directory), by an address that no filter can read; raw \
-     ones are the same by another name. Costs syslog(3), sd_notify(3) and if_nametoindex(3)";
+     ones are the same by another name. Costs syslog(3), sd_notify(3) and musl's if_nametoindex(3)";
 const ORDINARY: &str = "TCP, UDP and unprivileged ping; the network namespace decides where they get";
