@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::extent::Bracket;
-use crate::parser::Parser;
+use crate::parser::{Parser, is_name};
 use crate::reserved::Reserved;
 use crate::tree::{Command, CommandKind, Coproc, Function, Script};
 use crate::word::Word;
@@ -85,6 +85,10 @@ impl Parser<'_> {
                 self.pos = close + 2;
                 return Ok(CommandKind::Arith(parts));
             }
+            if self.bytes(inside, close).windows(2).any(|pair| pair == b"<<") {
+                // Bash reads this text a second time, and loses track of the bodies.
+                return Err(self.unsupported(inside, "a here-document after `((`"));
+            }
             if self.continuation(close + 1) {
                 // Bash does not join these lines when it decides, but does later.
                 return Err(self.unsupported(close, "a line continuation inside `))`"));
@@ -153,6 +157,22 @@ impl Parser<'_> {
         Ok(Command { span: self.span_from(start), kind, redirects: Vec::new() })
     }
 
+    /// Tells whether a name stands here, right before a bracket or an array value.
+    fn at_name_before_bracket(&mut self) -> Result<bool> {
+        let here = self.pos;
+        let mut len = 0;
+        while self.peek()?.is_some_and(is_name) {
+            self.pos += 1;
+            len += 1;
+        }
+        let found = match (self.look(0), self.look(1), self.look(2)) {
+            (Some(b'['), _, _) | (Some(b'='), Some(b'('), _) | (Some(b'+'), Some(b'='), Some(b'(')) => len > 0,
+            _ => false,
+        };
+        self.pos = here;
+        Ok(found)
+    }
+
     /// Parses what follows `coproc` when it is not a compound command: after one
     /// plain word, a reserved word makes that word the name.
     fn coproc_words(&mut self, at: usize) -> Result<(Option<Word>, Command)> {
@@ -168,6 +188,10 @@ impl Parser<'_> {
         }
         if self.reserved().is_some_and(|word| word != Reserved::Time) {
             return Err(self.unexpected("a compound command"));
+        }
+        if self.at_name_before_bracket()? {
+            // Here bash still looks for an assignment, though it will not be one.
+            return Err(self.unsupported(second, "an assignment as the first argument of a coprocess"));
         }
         self.pos = after;
         Ok((None, self.simple(at, Some(name))?))

@@ -121,10 +121,17 @@ impl Parser<'_> {
         };
         self.skip(len);
         self.blanks()?;
+        // In `>2>x`, the number belongs to the second operator, and the first has no
+        // target; only `>&2>x` is read otherwise.
+        let dup = matches!(op, RedirectOp::DupRead | RedirectOp::DupWrite);
+        let number = dup && self.peek()?.is_some_and(|b| b.is_ascii_digit());
+        if !number && self.at_redirect()? {
+            return Err(self.unexpected("the target of a redirection"));
+        }
         let target = match op {
             RedirectOp::HereDoc => self.here_doc(start, len == 3)?,
             // What follows the dash is the next word, even without a blank.
-            RedirectOp::DupRead | RedirectOp::DupWrite if self.look(0) == Some(b'-') => {
+            _ if dup && self.look(0) == Some(b'-') => {
                 self.skip(1);
                 Target::Close
             }

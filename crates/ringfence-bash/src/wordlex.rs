@@ -123,9 +123,11 @@ impl Parser<'_> {
         let at = self.pos;
         self.pos += 1;
         let from = self.pos;
-        // A backslash at the very end stands for itself.
+        // A backslash at the very end stands for itself, or for nothing, depending on
+        // how bash is given the text.
         let Some(byte) = self.byte(from) else {
-            return Ok(Part { span: self.span_from(at), kind: PartKind::Lit("\\".to_owned()) });
+            let kind = PartKind::Unsupported("a backslash at the end of the text");
+            return Ok(Part { span: self.span_from(at), kind });
         };
         self.pos += utf8_len(byte);
         let text = self.slice(from, self.pos);
