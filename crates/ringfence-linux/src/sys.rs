@@ -204,12 +204,18 @@ pub fn reap() -> Sys<Option<Reaped>> {
 
 /// Blocks SIGCHLD and gives a descriptor that becomes readable when a child ends.
 pub fn child_signal_fd() -> Sys<OwnedFd> {
+    signal_fd(libc::SIGCHLD)
+}
+
+/// Blocks `signal` in this thread (and those it starts later) and gives a descriptor that becomes readable
+/// when it comes.
+pub fn signal_fd(signal: c_int) -> Sys<OwnedFd> {
     // SAFETY: an all-zero sigset is valid memory for sigemptyset to fill.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is valid for writing.
     unsafe { libc::sigemptyset(&raw mut set) };
     // SAFETY: `set` is initialised.
-    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    unsafe { libc::sigaddset(&raw mut set, signal) };
     // SAFETY: `set` is initialised; the old mask is not wanted.
     unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
     // SAFETY: `set` is initialised; -1 asks for a new descriptor.

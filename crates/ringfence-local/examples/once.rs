@@ -22,7 +22,9 @@ fn main() {
     .unwrap();
     let request = ExecRequest::argv(std::env::args_os().skip(1));
     let (i, o, e) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-    let result = native.run(&request, Streams::Inherit([i.as_fd(), o.as_fd(), e.as_fd()]), &|event| eprintln!("  \\x1b[2m{event:?}\\x1b[0m"));
+    let result = native.run(&request, Streams::Inherit([i.as_fd(), o.as_fd(), e.as_fd()]), &|event| {
+        eprintln!("  \\x1b[2m{event:?}\\x1b[0m")
+    });
     match result {
         Ok(result) => std::process::exit(result.exit_code),
         Err(error) => {

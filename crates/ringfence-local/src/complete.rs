@@ -72,10 +72,12 @@ pub fn complete(mut policy: Policy, project: &Path, host: &Host) -> Completed {
     for rules in [&mut fs.allow_write, &mut fs.allow_read, &mut fs.deny, &mut fs.protect] {
         resolve_links(rules);
     }
+    let by_the_user =
+        |rule: &&PathRule| !matches!(rule.source.layer, RuleLayer::BuiltIn | RuleLayer::Detected);
     let user_roots: Vec<PathBuf> = fs
         .allow_write
         .iter()
-        .chain(&fs.allow_read)
+        .chain(fs.allow_read.iter().filter(by_the_user))
         .filter_map(|rule| rule.path.as_literal())
         .map(Path::to_owned)
         .chain([host.home.clone()])
@@ -83,11 +85,14 @@ pub fn complete(mut policy: Policy, project: &Path, host: &Host) -> Completed {
 
     let visible: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).filter(|dir| dir.exists()).collect();
     for dir in &visible {
-        fs.allow_read.push(PathRule::new(dir.as_path(), built_in().with_key("system")));
+        add(&mut fs.allow_read, PathRule::new(dir.as_path(), built_in().with_key("system")));
     }
-    fs.private.extend(PRIVATE.iter().map(|dir| PathRule::built_in(Path::new(dir))));
-    fs.private.push(PathRule::built_in(host.home.as_path()));
-    fs.deny.extend(SYSTEM_SECRETS.iter().map(|path| PathRule::built_in(*path)));
+    for dir in PRIVATE.iter().map(Path::new).chain([host.home.as_path()]) {
+        add(&mut fs.private, PathRule::built_in(dir));
+    }
+    for path in SYSTEM_SECRETS {
+        add(&mut fs.deny, PathRule::built_in(path));
+    }
 
     let shown: Vec<&Path> = visible.iter().map(PathBuf::as_path).collect();
     let mut opened = Vec::new();
@@ -117,6 +122,13 @@ pub fn complete(mut policy: Policy, project: &Path, host: &Host) -> Completed {
     Completed { policy, opened }
 }
 
+/// Adds a rule unless the policy has one about the same path.
+fn add(rules: &mut Vec<PathRule>, rule: PathRule) {
+    if !rules.iter().any(|known| known.path == rule.path) {
+        rules.push(rule);
+    }
+}
+
 /// Rules about paths that are links hold for what the links lead to as well.
 fn resolve_links(rules: &mut Vec<PathRule>) {
     let mut resolved = Vec::new();
@@ -125,10 +137,9 @@ fn resolve_links(rules: &mut Vec<PathRule>) {
     for rule in rules.iter() {
         if let Some(path) = rule.path.as_literal() {
             let canonical = canonical(path).unwrap_or_else(|| match (path.parent(), path.file_name()) {
-                (Some(parent), Some(name)) => parents
-                    .entry(parent.to_owned())
-                    .or_insert_with(|| canonical_or_same(parent))
-                    .join(name),
+                (Some(parent), Some(name)) => {
+                    parents.entry(parent.to_owned()).or_insert_with(|| canonical_or_same(parent)).join(name)
+                }
                 _ => path.to_owned(),
             });
             if canonical != path {

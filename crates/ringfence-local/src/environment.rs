@@ -9,27 +9,6 @@ use ringfence_model::Environment;
 
 use crate::host::Host;
 
-/// Never passed by a wildcard or a default, only when somebody names them exactly: secrets, and the
-/// sockets of agents that act with the user's rights.
-const SECRET_SUFFIXES: [&str; 8] =
-    ["API_KEY", "TOKEN", "PASSWORD", "PASSWD", "PRIVATE_KEY", "SECRET", "CREDENTIALS", "ACCESS_KEY"];
-const SECRET_PREFIXES: [&str; 4] = ["AWS_", "DBUS_", "GPG_", "SSH_"];
-const SECRET_NAMES: [&str; 5] =
-    ["DOCKER_HOST", "KUBECONFIG", "DATABASE_URL", "XAUTHORITY", "WAYLAND_DISPLAY"];
-
-/// Whether a variable of that name is likely to hold a secret or a way to the host.
-#[must_use]
-pub fn looks_secret(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    SECRET_SUFFIXES.iter().any(|suffix| upper.ends_with(suffix))
-        || SECRET_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
-        || SECRET_NAMES.contains(&upper.as_str())
-}
-
-/// Variables that make the loader, the shell or git run something else: dropped even when named, since
-/// they would change what runs inside before anything is judged.
-const NEVER: [&str; 6] = ["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "PROMPT_COMMAND"];
-
 /// Puts the environment together. Later layers win: passed, then the sandbox's own, then the policy's
 /// `set`, then the call's.
 #[must_use]
@@ -39,12 +18,9 @@ pub fn build(
     cwd: &Path,
     call: &BTreeMap<String, String>,
 ) -> BTreeMap<OsString, OsString> {
-    let mut env = BTreeMap::new();
-    for (name, value) in &host.environment {
-        if name.to_str().is_some_and(|name| passes(policy, name)) {
-            env.insert(name.clone(), value.clone());
-        }
-    }
+    let passed = host.environment.iter().filter(|(name, _)| policy.passes(name));
+    let mut env: BTreeMap<OsString, OsString> =
+        passed.map(|(name, value)| (name.clone(), value.clone())).collect();
     let mut own = |name: &str, value: &OsStr| {
         env.insert(name.into(), value.to_owned());
     };
@@ -70,20 +46,6 @@ pub fn build(
     env
 }
 
-fn passes(policy: &Environment, name: &str) -> bool {
-    if NEVER.contains(&name) {
-        return false;
-    }
-    let exactly = policy.pass.iter().any(|pattern| pattern == name);
-    let by_wildcard = || {
-        policy
-            .pass
-            .iter()
-            .any(|pattern| pattern.strip_suffix('*').is_some_and(|prefix| name.starts_with(prefix)))
-    };
-    exactly || (by_wildcard() && !looks_secret(name))
-}
-
 /// What can be handed to `execve`: a name without `=`, and no NUL anywhere.
 fn is_sound(name: &OsStr, value: &OsStr) -> bool {
     let (name, value) = (name.as_bytes(), value.as_bytes());
@@ -96,34 +58,6 @@ mod tests {
 
     fn host(variables: &[(&str, &str)]) -> Host {
         Host::from_environment(variables.iter().map(|(name, value)| (name.into(), value.into())).collect())
-    }
-
-    #[test]
-    fn only_what_is_listed_passes_and_secrets_only_by_name() {
-        let host = host(&[
-            ("HOME", "/home/u"),
-            ("LANG", "C.UTF-8"),
-            ("LC_TIME", "de_DE"),
-            ("MY_API_KEY", "x"),
-            ("MY_COLOR", "red"),
-            ("SSH_AUTH_SOCK", "/tmp/agent"),
-            ("LD_PRELOAD", "/evil.so"),
-            ("RANDOM_THING", "1"),
-        ]);
-        let policy = Environment {
-            pass: ["LANG", "LC_*", "MY_*", "LD_PRELOAD"].map(String::from).to_vec(),
-            ..Environment::default()
-        };
-        let env = build(&policy, &host, Path::new("/p"), &BTreeMap::new());
-        let has = |name: &str| env.contains_key(OsStr::new(name));
-        assert!(has("LANG") && has("LC_TIME") && has("MY_COLOR"));
-        for absent in ["MY_API_KEY", "SSH_AUTH_SOCK", "LD_PRELOAD", "RANDOM_THING"] {
-            assert!(!has(absent), "{absent}");
-        }
-
-        let named = Environment { pass: vec!["MY_API_KEY".into()], ..Environment::default() };
-        let env = build(&named, &host, Path::new("/p"), &BTreeMap::new());
-        assert_eq!(env.get(OsStr::new("MY_API_KEY")).map(OsString::as_os_str), Some(OsStr::new("x")));
     }
 
     #[test]

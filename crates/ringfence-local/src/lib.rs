@@ -10,6 +10,6 @@ pub mod host;
 pub mod native;
 mod relay;
 pub mod scan;
-mod terminal;
+pub mod terminal;
 pub mod toolchains;
 pub mod view;

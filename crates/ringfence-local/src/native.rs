@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
+use ringfence_linux::landlock;
 use ringfence_linux::launch::{LaunchError, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan, Rlimit};
-use ringfence_linux::sys::CStringArray;
 use ringfence_linux::seccomp::{self, NotifySet, Precision};
 use ringfence_linux::supervisor::{Supervisor, Watched};
+use ringfence_linux::sys::CStringArray;
 use ringfence_linux::warden::{Attend, Outcome, attend};
-use ringfence_linux::landlock;
 use ringfence_model::{
-    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Limits, Policy, PolicyMode, Result,
-    Stdin, Usage, Violation,
+    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Limits,
+    Policy, PolicyMode, Result, Stdin, Usage, Violation,
 };
 
 use crate::complete::{self, Completed};
@@ -74,7 +74,10 @@ impl Native {
             supervised: precision != Precision::Off,
         };
         if precision != Precision::Full {
-            degraded.push(format!("precision {}: reads of hidden paths are refused but not reported", name(precision)));
+            degraded.push(format!(
+                "precision {}: reads of hidden paths are refused but not reported",
+                name(precision)
+            ));
         }
         Ok(Self { host, cwd, policy, plan, watched: Watched { fixed: view.fixed }, degraded })
     }
@@ -262,7 +265,8 @@ impl Run<'_> {
         let events = self.events;
         std::thread::scope(|scope| {
             let pump = scope.spawn(move || relay::pump(feed, [stdout, stderr], cap, events));
-            let stdio = Stdio::Raw([&command_stdin, &command_stdout, &command_stderr].map(AsRawFd::as_raw_fd));
+            let stdio =
+                Stdio::Raw([&command_stdin, &command_stdout, &command_stderr].map(AsRawFd::as_raw_fd));
             let outcome = self.attended(stdio, [command_stdin, command_stdout, command_stderr], drop);
             let [stdout, stderr] =
                 pump.join().map_err(|_| Error::new(ErrorKind::Internal, "the output thread failed"))?;

@@ -30,6 +30,12 @@ impl Drop for RawTerminal<'_> {
     }
 }
 
+/// A descriptor that becomes readable when the caller's terminal changes its size. Call it before any
+/// other thread exists: the signal must be blocked in all of them.
+pub fn resize_events() -> Option<OwnedFd> {
+    ringfence_linux::sys::signal_fd(libc::SIGWINCH).ok()
+}
+
 pub(crate) fn size(fd: BorrowedFd<'_>) -> Winsize {
     tcgetwinsize(fd).unwrap_or(Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })
 }

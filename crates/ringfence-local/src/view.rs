@@ -284,7 +284,8 @@ impl View {
         }
         let Ok(text) = std::fs::read_to_string(SWITCH) else { return Ok(()) };
         let content = text.lines().map(without_files).collect::<Vec<_>>().join("\n") + "\n";
-        self.mounts.push(MountStep::Replace { target: c_path(Path::new(SWITCH))?, content: content.into_bytes() });
+        self.mounts
+            .push(MountStep::Replace { target: c_path(Path::new(SWITCH))?, content: content.into_bytes() });
         Ok(())
     }
 

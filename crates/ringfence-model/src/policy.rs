@@ -122,7 +122,7 @@ impl std::fmt::Display for RuleSource {
             }
         }
         if let Some(key) = &self.key {
-            write!(f, " ({key})")?;
+            write!(f, ": {key}")?;
         }
         Ok(())
     }

@@ -3,10 +3,15 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`setup`] | from a project, a home and flags to a policy, in one call |
 //! | [`config`] | `sandbox.json`: reading, merging, checking, showing, and the policy that follows from it |
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod setup;
 
 pub use ringfence_fence as fence;
+pub use ringfence_ledger as ledger;
+#[cfg(target_os = "linux")]
+pub use ringfence_local as local;
 pub use ringfence_model as model;

@@ -1,0 +1,126 @@
+//! The command line, as data. Parsing does nothing; the commands do.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Run what an agent wants to run, so that normal work is never disturbed and harm never leaves the fence
+#[derive(Debug, Parser)]
+#[command(name = "ringfence", version, about, max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ringfence run -- cargo test             run a command in the project, fenced in
+  ringfence run -c 'make && ./app'        run shell text
+  ringfence run --json -- npm test        one JSON result with what was refused
+  ringfence doctor                        what this machine can enforce, and what is missing
+  ringfence explain ~/.ssh/id_rsa         may it be read, and which rule says so";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command in a sandbox
+    Run(Box<Run>),
+}
+
+/// What a sandbox is made from; shared by every command that makes or explains one.
+#[derive(Debug, Args)]
+pub(crate) struct Sandbox {
+    /// The project: writable, and where the command starts [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+    /// The provider that makes the sandbox [default: from the configuration, local]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// The preset to start from
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<Profile>,
+    /// The agent whose section of the configuration applies
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Also show this path, read-only
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow_read: Vec<String>,
+    /// Also show this path, writable
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow_write: Vec<String>,
+    /// Refuse this path or pattern, whatever allows it
+    #[arg(long, value_name = "PATH")]
+    pub(crate) deny: Vec<String>,
+    /// How exactly refusals are reported
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) precision: Option<Precision>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Profile {
+    Dev,
+    Balanced,
+    Prod,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Precision {
+    /// Every refused read, write, program and connection
+    Full,
+    /// Refused changes and connections
+    Writes,
+    /// Nothing is reported; the fence is the same
+    Off,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
+    /// Pass a variable of yours on (NAME), or set one (NAME=VALUE)
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// End the command after so many seconds (exit code 124)
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// Memory of all processes together, such as 512M or 2G
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// Processes and threads at once
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) processes: Option<u64>,
+    /// CPU seconds of each process
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) cpu: Option<u64>,
+    /// The largest file that may be written, such as 100M
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) file_size: Option<String>,
+    /// Bytes kept of each output stream with --json, such as 1M
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) output: Option<String>,
+    /// Print one JSON result instead of passing output through
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Do not give the command a terminal even if you have one
+    #[arg(long)]
+    pub(crate) no_tty: bool,
+    /// Say nothing about refusals on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Run this shell text with bash
+    #[arg(short = 'c', value_name = "TEXT", conflicts_with = "argv")]
+    pub(crate) shell: Option<String>,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present = "shell")]
+    pub(crate) argv: Vec<OsString>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  ringfence run -- python3 script.py
+  ringfence run --allow-read ~/data --memory 2G --timeout 60 -- ./analyse ~/data
+  ringfence run --json -c 'cat ~/.ssh/id_rsa; true' | jq .violations
+
+Exit codes: the command's own; 124 timeout, 125 ringfence itself failed, 126 cannot be run, 127 not found,
+128+n ended by signal n.";

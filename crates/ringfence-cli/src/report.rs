@@ -1,0 +1,52 @@
+//! Errors and refusals in words.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use ringfence::model::{Error, ErrorKind, ExecResult};
+
+/// Ringfence itself failed.
+const OWN_FAILURE: u8 = 125;
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Prints an error with its causes and hints; gives the exit code that goes with its kind.
+pub(crate) fn failure(error: &Error) -> ExitCode {
+    say(&format!("error: {}", error.chain()));
+    for hint in &error.hints {
+        say(&format!("  hint: {hint}"));
+    }
+    ExitCode::from(match error.kind {
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::SpawnFailed => CANNOT_RUN,
+        _ => OWN_FAILURE,
+    })
+}
+
+/// Tells what was stopped, when it matters: the command failed over it, or it is on the deny list.
+pub(crate) fn refusals(result: &ExecResult) {
+    if !result.blocked {
+        return;
+    }
+    const MOST: usize = 10;
+    for violation in result.violations.iter().take(MOST) {
+        say(&format!("blocked: {}", printable(&violation.message)));
+    }
+    if let Some(more) = result.violations.len().checked_sub(MOST).filter(|more| *more > 0) {
+        say(&format!("blocked: {more} more; see `ringfence violations`"));
+    }
+}
+
+/// One line on stderr, marked as ringfence's own. A closed stderr is nobody's problem.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "ringfence: {line}");
+}
+
+/// Text that came from inside, without the characters that could steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+pub(crate) fn exit_code(result: &ExecResult) -> ExitCode {
+    ExitCode::from(u8::try_from(result.exit_code & 0xff).unwrap_or(1))
+}

@@ -1,0 +1,248 @@
+//! `ringfence run`: one command in a fresh sandbox.
+
+use std::io::IsTerminal as _;
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+
+use ringfence::fence::CreateOptions;
+use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
+use ringfence::local::native::{Native, Streams};
+use ringfence::model::config::ConfigFile;
+use ringfence::model::{Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin};
+use ringfence::setup::Setup;
+use serde_json::{Map, Value, json};
+
+use crate::args::{Precision, Profile, Run, Sandbox};
+use crate::report;
+
+pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
+    let stdin = std::io::stdin();
+    let stdout = std::io::stdout();
+    let stderr = std::io::stderr();
+    let interactive = !args.json && !args.no_tty && stdin.is_terminal() && stdout.is_terminal();
+    // Before any thread exists, so that the signal is blocked in all of them.
+    let resized = if interactive { ringfence::local::terminal::resize_events() } else { None };
+
+    let setup = load(&args.sandbox, run_settings(&args)?)?;
+    for warning in &setup.loaded.warnings {
+        report::say(&format!("warning: {warning}"));
+    }
+    let config = &setup.loaded.config;
+    if config.provider != "local" {
+        return Err(Error::new(
+            ErrorKind::InvalidConfig,
+            format!("unknown sandbox provider \"{}\"; known providers: local", config.provider),
+        ));
+    }
+    let native = Native::prepare(CreateOptions {
+        cwd: setup.project.clone(),
+        policy: setup.policy(),
+        environment: setup.env.clone(),
+        provider_options: json!({ "precision": config.precision }),
+    })?;
+
+    let request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(&args)) };
+    let ledger = Ledger::open(&setup, &request);
+    let streams = if args.json {
+        Streams::Capture
+    } else if interactive {
+        Streams::Terminal {
+            input: stdin.as_fd(),
+            output: stdout.as_fd(),
+            resized: resized.as_ref().map(|fd| fd.as_fd()),
+        }
+    } else {
+        Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
+    };
+    let outcome = native.run(&request, streams, &|_| ());
+    ledger.close(&outcome);
+    let result = outcome?;
+    if args.json {
+        print_json(&result)?;
+    } else if !args.quiet {
+        report::refusals(&result);
+    }
+    Ok(report::exit_code(&result))
+}
+
+fn command(args: &Run) -> Command {
+    match &args.shell {
+        Some(text) => Command::Shell(text.clone()),
+        None => Command::Argv(args.argv.clone()),
+    }
+}
+
+fn print_json(result: &ExecResult) -> Result<()> {
+    use std::io::Write as _;
+    let text = serde_json::to_string_pretty(result).map_err(|error| {
+        Error::new(ErrorKind::Internal, "cannot write the result as JSON").caused_by(error)
+    })?;
+    writeln!(std::io::stdout(), "{text}")
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write to standard output").caused_by(error))
+}
+
+/// Loads the configuration with the command line as its closest layer.
+pub(crate) fn load(args: &Sandbox, mut settings: Map<String, Value>) -> Result<Setup> {
+    let mut set = |key: &str, value: Value| {
+        settings.insert(key.to_owned(), value);
+    };
+    if let Some(provider) = &args.provider {
+        set("provider", json!(provider));
+    }
+    if let Some(profile) = args.profile {
+        let name = match profile {
+            Profile::Dev => "dev",
+            Profile::Balanced => "balanced",
+            Profile::Prod => "prod",
+        };
+        set("profile", json!(name));
+    }
+    if let Some(precision) = args.precision {
+        let name = match precision {
+            Precision::Full => "full",
+            Precision::Writes => "writes",
+            Precision::Off => "off",
+        };
+        set("precision", json!(name));
+    }
+    let current = std::env::current_dir().map_err(|error| {
+        Error::new(ErrorKind::Validation, "the current directory is gone").caused_by(error)
+    })?;
+    // Paths on the command line are meant from where the person stands, not from the project.
+    let absolute = |paths: &[String]| -> Vec<Value> {
+        paths
+            .iter()
+            .map(|path| {
+                let is_relative = !path.starts_with(['/', '~', '$']) && !path.starts_with("**");
+                json!(if is_relative {
+                    current.join(path).to_string_lossy().into_owned()
+                } else {
+                    path.clone()
+                })
+            })
+            .collect()
+    };
+    for (key, paths) in
+        [("allowRead", &args.allow_read), ("allowWrite", &args.allow_write), ("deny", &args.deny)]
+    {
+        if !paths.is_empty() {
+            set(key, Value::Array(absolute(paths)));
+        }
+    }
+    let call: ConfigFile = if settings.is_empty() {
+        ConfigFile::default()
+    } else {
+        serde_json::from_value(Value::Object(settings))
+            .map_err(|error| Error::new(ErrorKind::Validation, format!("bad option: {error}")))?
+    };
+    let project = args.project.clone().unwrap_or(current);
+    Setup::load(&project, std::env::vars_os().collect(), call, args.agent.as_deref())
+}
+
+/// The settings that only make sense for a run.
+fn run_settings(args: &Run) -> Result<Map<String, Value>> {
+    let mut settings = Map::new();
+    let (mut pass, mut set) = (Vec::new(), Map::new());
+    for variable in &args.env {
+        match variable.split_once('=') {
+            Some((name, value)) => {
+                set.insert(name.to_owned(), json!(value));
+            }
+            None => pass.push(json!(variable)),
+        }
+    }
+    if !pass.is_empty() {
+        settings.insert("envPassthrough".to_owned(), Value::Array(pass));
+    }
+    if !set.is_empty() {
+        settings.insert("envOverride".to_owned(), Value::Object(set));
+    }
+    if let Some(seconds) = args.timeout {
+        settings.insert("timeout".to_owned(), json!(seconds));
+    }
+    let mut limits = Map::new();
+    for (key, size) in [
+        ("maxMemoryBytes", &args.memory),
+        ("maxFileSizeBytes", &args.file_size),
+        ("maxOutputBytes", &args.output),
+    ] {
+        if let Some(size) = size {
+            limits.insert(key.to_owned(), json!(bytes(size)?));
+        }
+    }
+    for (key, count) in [("maxProcesses", args.processes), ("maxCpuSeconds", args.cpu)] {
+        if let Some(count) = count {
+            limits.insert(key.to_owned(), json!(count));
+        }
+    }
+    if !limits.is_empty() {
+        settings.insert("limits".to_owned(), Value::Object(limits));
+    }
+    Ok(settings)
+}
+
+/// `512M`, `2G`, `1048576`.
+fn bytes(text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => Some(1_u64),
+        "K" => Some(1 << 10),
+        "M" => Some(1 << 20),
+        "G" => Some(1 << 30),
+        "T" => Some(1 << 40),
+        _ => None,
+    };
+    let size = digits.parse::<u64>().ok().zip(unit).and_then(|(count, unit)| count.checked_mul(unit));
+    size.filter(|size| *size > 0).ok_or_else(|| {
+        Error::new(ErrorKind::Validation, format!("not a size: {text}"))
+            .hint("write it like 512M, 2G or 1048576")
+    })
+}
+
+/// The record of this run. A ledger that can't be written is said once and stops nothing.
+struct Ledger {
+    writer: Writer,
+    id: ringfence::ledger::ExecutionId,
+}
+
+impl Ledger {
+    fn open(setup: &Setup, request: &ExecRequest) -> Self {
+        let options = WriterOptions {
+            on_problem: Box::new(|problem| report::say(&format!("warning: {}", problem.chain()))),
+            ..WriterOptions::default()
+        };
+        let writer = Writer::spawn(&setup.ledger_path(), options);
+        let mut start = ExecutionStart::new(request.command.clone());
+        start.cwd = Some(setup.project.clone());
+        start.project = Some(setup.project.clone());
+        let id = writer.start(start);
+        Self { writer, id }
+    }
+
+    fn close(self, outcome: &Result<ExecResult>) {
+        match outcome {
+            Ok(result) => self.writer.finish_and_close(self.id, result),
+            Err(error) => {
+                self.writer.end(ExecutionEnd::failed(self.id, error.chain()));
+                self.writer.close();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_unit() {
+        for (text, want) in
+            [("1048576", 1 << 20), ("512M", 512 << 20), ("2g", 2 << 30), ("4KiB", 4096), ("1MB", 1 << 20)]
+        {
+            assert_eq!(bytes(text).unwrap(), want, "{text}");
+        }
+        for text in ["", "M", "-1", "1.5G", "0", "12Q", "99999999999T"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! From where somebody stands to what a sandbox may do: finds the homes, loads the configuration, builds
+//! the policy.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use ringfence_model::config::ConfigFile;
+use ringfence_model::{Error, ErrorKind, Policy, Result};
+
+use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
+
+/// What a sandbox for one project is made from.
+#[derive(Debug)]
+pub struct Setup {
+    /// Absolute, links resolved.
+    pub project: PathBuf,
+    pub home: PathBuf,
+    pub ringfence_home: PathBuf,
+    pub env: EnvMap,
+    pub loaded: Loaded,
+}
+
+impl Setup {
+    /// Loads everything for `project`, with `call` as the closest layer. Nothing is read from the process
+    /// itself: `env` is the caller's environment.
+    pub fn load(project: &Path, env: EnvMap, call: ConfigFile, agent: Option<&str>) -> Result<Self> {
+        let project = project.canonicalize().map_err(|error| {
+            Error::new(ErrorKind::Validation, format!("no such project directory: {}", project.display()))
+                .caused_by(error)
+        })?;
+        if !project.is_dir() {
+            let message = format!("the project is not a directory: {}", project.display());
+            return Err(Error::new(ErrorKind::Validation, message));
+        }
+        let home = env
+            .get(OsStr::new("HOME"))
+            .map(PathBuf::from)
+            .filter(|home| home.is_absolute() && home.parent().is_some())
+            .unwrap_or_else(|| PathBuf::from("/home/sandbox"));
+        let ringfence_home = match config::ringfence_home(&env) {
+            Ok(path) => path,
+            Err(_) if !env.contains_key(OsStr::new(config::HOME_VARIABLE)) => home.join(".ringfence"),
+            Err(error) => return Err(error),
+        };
+        let mut options = LoadOptions::new(&project, &home, &ringfence_home, &env);
+        options.call = call;
+        options.agent = agent;
+        // A file that cannot be understood may deny things: running without it would be weaker than meant.
+        options.bad_file = BadFile::Refuse;
+        let loaded = config::load(&options)?;
+        Ok(Self { project, home, ringfence_home, env, loaded })
+    }
+
+    /// The policy of a sandbox for this project.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.loaded.policy(&PolicyInputs::new(&self.project, &self.home, &self.ringfence_home, &self.env))
+    }
+
+    #[must_use]
+    pub fn ledger_path(&self) -> PathBuf {
+        self.ringfence_home.join("ledger.db")
+    }
+}
