@@ -25,7 +25,13 @@ impl PathPattern {
     /// Reads pattern syntax.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let trimmed = trim_trailing_slashes(text.as_bytes());
+        Self::parse_bytes(text.as_bytes())
+    }
+
+    /// Reads pattern syntax that need not be UTF-8, as paths need not.
+    #[must_use]
+    pub fn parse_bytes(text: &[u8]) -> Self {
+        let trimmed = trim_trailing_slashes(text);
         if has_unescaped_meta(trimmed) {
             Self { text: bytes_to_path(trimmed.to_vec()), glob: true }
         } else {

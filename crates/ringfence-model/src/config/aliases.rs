@@ -17,10 +17,6 @@ pub const OTHER_NAMES: &[(&str, &str)] = &[
     ("blacklist", "deny"),
 ];
 
-/// Where the second spelling of a path list is accepted: at the top of a file or an agent's section. The
-/// sections of `policy` know only `whitelist` and `blacklist`.
-const LONG_NAMES_NEED: &str = "agents";
-
 /// The one name of a key, whichever way it is written.
 #[must_use]
 pub fn canonical(key: &str) -> Cow<'_, str> {
@@ -76,19 +72,16 @@ fn add_names(schema: &mut Value) {
     };
     object.values_mut().for_each(add_names);
     let Some(Value::Object(properties)) = object.get_mut("properties") else { return };
-    let is_file = properties.contains_key(LONG_NAMES_NEED) || properties.contains_key("perSession");
+    // Names of path lists: all of them at the top of a file or in an agent's section, `whitelist` and
+    // `blacklist` in `policy.filesystem`, none elsewhere (`tools.deny` is not a list of paths).
+    let is_file = properties.contains_key("perSession");
+    let is_filesystem = properties.contains_key("protect");
+    let accepted = |other: &str| is_file || (is_filesystem && !other.starts_with("allowed"));
     let mut more = Vec::new();
     for (key, property) in properties.iter() {
-        let listed = OTHER_NAMES
-            .iter()
-            .filter(|(_, name)| name == key)
-            .filter(|(other, _)| is_file || !other.contains("llowed"))
-            .map(|(other, _)| (*other).to_owned());
-        // `tools.deny` and the like are not lists of paths.
-        let listed = listed.filter(|_| is_file || properties.contains_key("protect"));
-        more.extend(
-            snake_case(key).into_iter().chain(listed).map(|name| (name, key.clone(), property.clone())),
-        );
+        let listed = OTHER_NAMES.iter().filter(|(other, name)| name == key && accepted(other));
+        let names = snake_case(key).into_iter().chain(listed.map(|(other, _)| (*other).to_owned()));
+        more.extend(names.map(|name| (name, key.clone(), property.clone())));
     }
     for (name, key, mut property) in more {
         if let Value::Object(property) = &mut property {

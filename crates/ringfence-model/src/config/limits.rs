@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::setting::{Seconds, Setting, Size};
 use super::words::LimitsPreset;
-use crate::Limits;
+use crate::{Error, ErrorKind, Limits, Result};
 
 /// What the key `limits` may hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,23 @@ impl LimitsPreset {
             Self::Permissive => Limits::permissive(),
             Self::Strict => Limits::strict(),
             Self::Unlimited => Limits::unlimited(),
+        }
+    }
+}
+
+impl Limits {
+    /// Whether a use of `used` is within the limit of that name (`maxMemoryBytes`, …). As much as the limit is
+    /// within it; a limit that is not set is never exceeded.
+    pub fn check(&self, name: &str, used: u64) -> Result<()> {
+        let limits = &mut self.clone();
+        let rows = LimitsSection::default().rows();
+        let limit = rows.into_iter().find(|(known, ..)| *known == name).and_then(|(.., of)| *of(limits));
+        match limit {
+            Some(limit) if used > limit => Err(Error::new(
+                ErrorKind::ResourceLimitExceeded,
+                format!("resource limit exceeded: {name} ({used}/{limit})"),
+            )),
+            Some(_) | None => Ok(()),
         }
     }
 }
@@ -139,5 +156,47 @@ impl JsonSchema for LimitsSetting {
                 generator.subschema_for::<LimitsSection>()
             ]
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_the_documented_ones() {
+        const M: u64 = 1 << 20;
+        const G: u64 = 1 << 30;
+        let row = |l: Limits| {
+            [
+                l.max_memory_bytes,
+                l.max_cpu_seconds,
+                l.max_output_bytes,
+                l.max_file_size_bytes,
+                l.max_processes,
+                l.max_open_files,
+                l.max_stack_bytes,
+                l.max_file_writes,
+                l.max_total_write_bytes,
+            ]
+        };
+        let default = [512 * M, 60, 10 * M, 50 * M, 10, 100, 8 * M, 100, 100 * M];
+        let permissive = [4 * G, 300, 100 * M, G, 100, 1000, 64 * M, 1000, G];
+        let strict = [128 * M, 10, M, 10 * M, 1, 20, 2 * M, 10, 10 * M];
+        assert_eq!(row(LimitsPreset::Default.limits()), default.map(Some));
+        assert_eq!(row(LimitsPreset::Standard.limits()), default.map(Some));
+        assert_eq!(row(LimitsPreset::Permissive.limits()), permissive.map(Some));
+        assert_eq!(row(LimitsPreset::Strict.limits()), strict.map(Some));
+        assert_eq!(row(LimitsPreset::Unlimited.limits()), [None; 9]);
+    }
+
+    #[test]
+    fn as_much_as_the_limit_is_within_it() {
+        let limits = Limits { max_memory_bytes: Some(100), ..Limits::unlimited() };
+        assert!(limits.check("maxMemoryBytes", 100).is_ok());
+        let error = limits.check("maxMemoryBytes", 101).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ResourceLimitExceeded);
+        assert_eq!(error.message, "resource limit exceeded: maxMemoryBytes (101/100)");
+        assert!(limits.check("maxCpuSeconds", u64::MAX).is_ok());
     }
 }

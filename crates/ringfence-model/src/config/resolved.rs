@@ -344,10 +344,10 @@ impl SandboxConfig {
 pub fn command_matches(pattern: &str, command: &str) -> bool {
     let mut words = command.split_whitespace();
     let mut wanted = pattern.split_whitespace();
-    let base = |word: &str| word.rsplit('/').next().map(str::to_owned);
-    match (wanted.next(), words.next()) {
-        (Some(program), Some(word)) if program == word || base(word).as_deref() == Some(program) => {}
-        _ => return false,
+    let (Some(program), Some(word)) = (wanted.next(), words.next()) else { return false };
+    let base_name = word.rsplit('/').next().unwrap_or(word);
+    if program != word && program != base_name {
+        return false;
     }
     wanted.all(|want| words.next() == Some(want))
 }

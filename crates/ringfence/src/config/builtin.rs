@@ -1,5 +1,5 @@
-//! What ringfence knows by itself: which paths are denied, which are protected, which are the system's. Each
-//! with its reason.
+//! What ringfence knows by itself: which paths are denied, which are protected, which are the sandbox's own.
+//! Each with its reason.
 
 /// A path pattern (`~` is the home directory) and why it is here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,7 @@ pub const DENY_MACOS: &[Row] = &[
     row("~/Library/Cookies", "cookies"),
     row("~/Library/Application Support/Google/Chrome", "cookies and saved passwords"),
     row("~/Library/Application Support/Firefox", "cookies and saved passwords"),
+    row("/private/etc/passwd", "names of the host's users"),
     row("/private/etc/master.passwd", "password hashes"),
 ];
 
@@ -97,39 +98,6 @@ pub const PROTECT: &[Row] = &[
     row("~/.config/git", "git runs the programs it names"),
 ];
 
-/// Directories of the system that every program needs, on Linux. Those that don't exist are ignored.
-pub const SYSTEM_READ_LINUX: &[Row] = &[
-    row("/usr", "programs and libraries"),
-    row("/bin", "programs"),
-    row("/sbin", "programs"),
-    row("/lib", "libraries"),
-    row("/lib32", "libraries"),
-    row("/lib64", "libraries; the loader on x86-64"),
-    row("/libx32", "libraries"),
-    row("/etc", "settings of the system"),
-    row("/opt", "programs installed apart"),
-    row("/nix/store", "programs and libraries of Nix"),
-    row("/gnu/store", "programs and libraries of Guix"),
-    row("/run/current-system", "programs of NixOS"),
-    row("/snap", "programs installed as snaps"),
-    row("/var/lib/dpkg", "what is installed, for tools that ask"),
-    row("/var/cache/fontconfig", "fonts"),
-];
-
-/// The same on macOS.
-pub const SYSTEM_READ_MACOS: &[Row] = &[
-    row("/usr", "programs and libraries"),
-    row("/bin", "programs"),
-    row("/sbin", "programs"),
-    row("/System", "the system's libraries"),
-    row("/Library", "settings and developer tools"),
-    row("/Applications/Xcode.app", "developer tools"),
-    row("/opt", "programs installed apart"),
-    row("/nix/store", "programs and libraries of Nix"),
-    row("/private/etc", "settings of the system"),
-    row("/private/var/db", "caches the loader needs"),
-];
-
 /// Empty, writable and the sandbox's own, on Linux; the home directory is added to it.
 pub const PRIVATE_LINUX: &[Row] =
     &[row("/tmp", "temporary files"), row("/var/tmp", "temporary files"), row("/dev/shm", "shared memory")];
@@ -153,14 +121,6 @@ impl Platform {
     #[must_use]
     pub fn current() -> Self {
         if cfg!(target_os = "macos") { Self::MacOs } else { Self::Linux }
-    }
-
-    #[must_use]
-    pub fn system_read(self) -> &'static [Row] {
-        match self {
-            Self::Linux => SYSTEM_READ_LINUX,
-            Self::MacOs => SYSTEM_READ_MACOS,
-        }
     }
 
     #[must_use]

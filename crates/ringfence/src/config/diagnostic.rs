@@ -97,6 +97,11 @@ impl Diagnostic {
         self
     }
 
+    pub(crate) fn on_line(mut self, line: Option<u32>) -> Self {
+        self.line = line;
+        self
+    }
+
     pub(crate) fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into()).filter(|key: &String| !key.is_empty());
         self

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use ringfence_model::PathPattern;
@@ -32,38 +33,38 @@ impl Expander<'_> {
     #[must_use]
     pub fn pattern(&self, text: &str) -> Expanded {
         let mut unset = Vec::new();
-        let mut out = String::with_capacity(text.len() + 32);
+        let mut out = Vec::with_capacity(text.len() + 32);
         let mut rest = text;
         if let Some(below) = text.strip_prefix('~')
             && (below.is_empty() || below.starts_with('/'))
         {
-            out.push_str(&literal(self.home.as_os_str()));
+            push_literal(&mut out, self.home.as_os_str());
             rest = below;
         }
         while let Some(at) = rest.find(['$', '\\']) {
-            out.push_str(&rest[..at]);
+            out.extend_from_slice(&rest.as_bytes()[..at]);
             rest = &rest[at..];
             if rest.starts_with('\\') {
                 // The pattern language escapes with it; whatever follows is not ours.
                 let end = rest.char_indices().nth(2).map_or(rest.len(), |(end, _)| end);
-                out.push_str(&rest[..end]);
+                out.extend_from_slice(&rest.as_bytes()[..end]);
                 rest = &rest[end..];
                 continue;
             }
             let name = variable_name(&rest[1..]);
             match self.env.get(OsStr::new(name)).filter(|value| !name.is_empty() && !value.is_empty()) {
-                Some(value) => out.push_str(&literal(value)),
+                Some(value) => push_literal(&mut out, value),
                 None => {
                     if !name.is_empty() {
                         unset.push(name.to_owned());
                     }
-                    out.push_str(&rest[..=name.len()]);
+                    out.extend_from_slice(&rest.as_bytes()[..=name.len()]);
                 }
             }
             rest = &rest[1 + name.len()..];
         }
-        out.push_str(rest);
-        Expanded { pattern: PathPattern::parse(&self.absolute(&out)), unset }
+        out.extend_from_slice(rest.as_bytes());
+        Expanded { pattern: PathPattern::parse_bytes(&self.absolute(out)), unset }
     }
 
     /// The plain path that `text` names, when it is not a glob.
@@ -72,31 +73,36 @@ impl Expander<'_> {
         self.pattern(text).pattern.as_literal().map(Path::to_path_buf)
     }
 
-    fn absolute(&self, text: &str) -> String {
-        let anywhere = text == "**" || text.starts_with("**/");
-        let joined = if text.starts_with('/') || anywhere {
-            text.to_owned()
+    fn absolute(&self, text: Vec<u8>) -> Vec<u8> {
+        let anywhere = text == b"**" || text.starts_with(b"**/");
+        let joined = if text.starts_with(b"/") || anywhere {
+            text
         } else {
-            format!("{}/{text}", literal(self.project.as_os_str()))
-        };
-        if joined.split('/').any(|part| part == "." || part == "..") || joined.contains("//") {
-            normalize(&joined)
-        } else {
+            let mut joined = Vec::with_capacity(text.len() + 64);
+            push_literal(&mut joined, self.project.as_os_str());
+            joined.push(b'/');
+            joined.extend(text);
             joined
-        }
+        };
+        let untidy = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
+        if joined.split(|byte| *byte == b'/').skip(1).any(untidy) { normalize(joined) } else { joined }
     }
-}
-
-/// Pattern syntax that means exactly this text. What is not valid UTF-8 cannot be written in a pattern and
-/// is replaced, so that the rule covers nothing rather than something else.
-fn literal(text: &OsStr) -> String {
-    PathPattern::literal(Path::new(text)).to_syntax().into_owned()
 }
 
 /// A path as text that [`Expander::pattern`] gives back unchanged.
 pub(super) fn written(path: &Path) -> String {
-    let text = literal(path.as_os_str()).replace('$', "\\$");
+    let text = PathPattern::literal(path).to_syntax().replace('$', "\\$");
     if text.starts_with('~') { format!("\\{text}") } else { text }
+}
+
+/// Adds pattern syntax that means exactly this text.
+fn push_literal(out: &mut Vec<u8>, text: &OsStr) {
+    for byte in text.as_bytes() {
+        if matches!(byte, b'*' | b'?' | b'[' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(*byte);
+    }
 }
 
 fn variable_name(text: &str) -> &str {
@@ -106,9 +112,9 @@ fn variable_name(text: &str) -> &str {
 }
 
 /// Removes `.`, `..` and doubled slashes by the text alone.
-fn normalize(text: &str) -> String {
+fn normalize(text: Vec<u8>) -> Vec<u8> {
     let mut clean = PathBuf::new();
-    for part in Path::new(text).components() {
+    for part in Path::new(OsStr::from_bytes(&text)).components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {
@@ -117,7 +123,7 @@ fn normalize(text: &str) -> String {
             Component::RootDir | Component::Normal(_) | Component::Prefix(_) => clean.push(part),
         }
     }
-    clean.to_string_lossy().into_owned()
+    clean.into_os_string().into_vec()
 }
 
 #[cfg(test)]
@@ -209,5 +215,18 @@ mod tests {
         let pattern = expander.pattern("~/*.key").pattern;
         assert!(pattern.covers(Path::new("/home/a[b]/x.key")));
         assert!(!pattern.covers(Path::new("/home/ab/x.key")));
+    }
+
+    #[test]
+    fn names_that_are_not_utf8_are_covered_too() {
+        let env = EnvMap::new();
+        let odd = Path::new(OsStr::from_bytes(b"/p/\xff"));
+        let expander = Expander { home: odd, project: odd, env: &env };
+        for text in ["~/.ssh", "secrets", "~/*.key", "a/../*.key"] {
+            let pattern = expander.pattern(text).pattern;
+            let inside = ["x.key", ".ssh/id", "secrets/a"].map(|name| odd.join(name));
+            assert_eq!(inside.iter().filter(|path| pattern.covers(path)).count(), 1, "{text}");
+            assert!(!pattern.covers(Path::new("/p/x/.ssh")), "{text}");
+        }
     }
 }

@@ -268,7 +268,7 @@ impl Merge {
             let source = self.origins.get(key);
             let warning = Diagnostic::warning(DiagnosticKind::NoRawNetwork, message)
                 .in_file(source.and_then(|source| source.file.as_deref()))
-                .at(source.and_then(|source| source.line).map(|line| (line, 1)))
+                .on_line(source.and_then(|source| source.line))
                 .key(key)
                 .suggest(suggestion);
             self.warnings.push(warning);
@@ -293,7 +293,7 @@ impl Merge {
                         format!("${name} is not set; `{}` stays as written", entry.text),
                     )
                     .in_file(entry.source.file.as_deref())
-                    .at(entry.source.line.map(|line| (line, 1)))
+                    .on_line(entry.source.line)
                     .key(entry.source.key.clone().unwrap_or_default()),
                 );
             }

@@ -254,7 +254,9 @@ impl Merge {
         setting: Setting<T>,
         target: Target<T>,
     ) {
-        self.set_at(origin, key, &key.replace('.', "/"), setting, target);
+        if !setting.is_unset() {
+            self.set_at(origin, key, &key.replace('.', "/"), setting, target);
+        }
     }
 
     /// The same, for a setting that is written at another place than its key says.

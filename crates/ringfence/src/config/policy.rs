@@ -1,6 +1,5 @@
 //! The policy that follows from a configuration: every path absolute, every rule with its source.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -82,17 +81,16 @@ fn build(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: RuleSou
 /// Rules in order, no pattern twice: the first one that has it is named.
 struct Rules<'a> {
     expander: Expander<'a>,
-    seen: HashSet<PathPattern>,
     rules: Vec<PathRule>,
 }
 
 impl<'a> Rules<'a> {
     fn new(expander: Expander<'a>, room: usize) -> Self {
-        Self { expander, seen: HashSet::with_capacity(room), rules: Vec::with_capacity(room) }
+        Self { expander, rules: Vec::with_capacity(room) }
     }
 
     fn add(mut self, pattern: PathPattern, source: RuleSource) -> Self {
-        if self.seen.insert(pattern.clone()) {
+        if !self.rules.iter().any(|rule| rule.path == pattern) {
             self.rules.push(PathRule::new(pattern, source));
         }
         self
@@ -104,7 +102,16 @@ impl<'a> Rules<'a> {
     }
 
     fn entries(self, entries: &[Entry]) -> Self {
-        entries.iter().fold(self, |rules, entry| rules.text(&entry.text, entry.source.clone()))
+        entries.iter().fold(self, |mut rules, entry| {
+            if entry.source.layer != RuleLayer::BuiltIn {
+                return rules.text(&entry.text, entry.source.clone());
+            }
+            // The built-in lists have nothing twice (a test sees to that) and come first; comparing them with
+            // each other would be most of the time a start spends here.
+            let pattern = rules.expander.pattern(&entry.text).pattern;
+            rules.rules.push(PathRule::new(pattern, entry.source.clone()));
+            rules
+        })
     }
 
     fn rows(self, rows: &[Row], key: &str) -> Self {
@@ -123,7 +130,7 @@ fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: Ru
     // The project first, then what the configuration adds.
     let project = PathPattern::literal(inputs.project);
     let mut allow_write = rules(config.allow_write.len() + 4);
-    let mut allow_read = rules(config.allow_read.len() + 20);
+    let mut allow_read = rules(config.allow_read.len() + 2);
     match config.workspace_access {
         None | Some(WorkspaceAccess::Rw) => allow_write = allow_write.add(project, built_in("project")),
         Some(WorkspaceAccess::Ro) => allow_read = allow_read.add(project, built_in("workspaceAccess")),
@@ -134,7 +141,6 @@ fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: Ru
     }
     allow_write = allow_write.entries(&config.allow_write).entries(&config.allowed_tmp_paths);
 
-    allow_read = allow_read.rows(inputs.platform.system_read(), "system");
     if config.mode == Mode::Permissive {
         allow_read = allow_read.text("/", built_in("mode"));
     }
@@ -159,7 +165,7 @@ fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: Ru
     let mut private = rules(6)
         .add(PathPattern::literal(inputs.home), built_in("home"))
         .rows(inputs.platform.private(), "private");
-    if let Some(dir) = temporary_directory(inputs.env) {
+    if let Some(dir) = temporary_directory(inputs) {
         private = private.add(PathPattern::literal(dir), built_in("TMPDIR"));
     }
 
@@ -189,12 +195,14 @@ fn sensitive(expander: &Expander<'_>, name: &str) -> PathPattern {
     PathPattern::parse(&format!("**/{}", name.to_syntax()))
 }
 
-/// The caller's own temporary directory, when it is a proper one.
-fn temporary_directory(env: &EnvMap) -> Option<&Path> {
-    env.get(OsStr::new("TMPDIR"))
-        .map(Path::new)
-        .filter(|dir| dir.is_absolute() && dir.components().count() > 1)
-        .filter(|dir| !dir.components().any(|part| matches!(part, std::path::Component::ParentDir)))
+/// macOS gives every user a temporary directory of their own; elsewhere `/tmp` is the one inside.
+fn temporary_directory<'a>(inputs: &PolicyInputs<'a>) -> Option<&'a Path> {
+    let dir = Path::new(inputs.env.get(OsStr::new("TMPDIR"))?);
+    let proper = dir.is_absolute()
+        && dir.components().count() > 1
+        && !dir.components().any(|part| matches!(part, std::path::Component::ParentDir))
+        && !dir.starts_with(inputs.project);
+    (proper && inputs.platform == Platform::MacOs).then_some(dir)
 }
 
 /// A grant's path is literal: only `~` in front of it is expanded, and it must be absolute then.

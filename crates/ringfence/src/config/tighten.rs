@@ -190,7 +190,9 @@ impl Merge {
         target: Target<T>,
         strictest: fn(T, T) -> T,
     ) {
-        self.stricter_at(origin, key, &key.replace('.', "/"), setting, target, strictest);
+        if !setting.is_unset() {
+            self.stricter_at(origin, key, &key.replace('.', "/"), setting, target, strictest);
+        }
     }
 
     /// The same, for a setting that is written at another place than its key says.

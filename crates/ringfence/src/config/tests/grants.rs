@@ -44,12 +44,8 @@ fn comments_order_and_layout_stay() {
 
 #[test]
 fn nothing_is_written_twice_and_the_wider_grant_stays() {
-    let file = World::new().user("{}").user_file();
     let world = World::new();
-    let file = {
-        drop(file);
-        world.user_file()
-    };
+    let file = world.user_file();
     assert_eq!(add_permanent_grant(&file, &grant("/a", Access::Read)).unwrap(), Change::Written);
     assert_eq!(add_permanent_grant(&file, &grant("/a", Access::Read)).unwrap(), Change::Unchanged);
     assert_eq!(add_permanent_grant(&file, &grant("/b", Access::Read)).unwrap(), Change::Written);

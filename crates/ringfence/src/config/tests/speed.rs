@@ -20,6 +20,9 @@ fn median(mut run: impl FnMut()) -> Duration {
 #[test]
 fn loading_without_files_is_cheap() {
     let world = World::new();
+    let loaded = world.load();
+    println!("load alone: {:?}", median(|| drop(std::hint::black_box(world.load()))));
+    println!("policy alone: {:?}", median(|| drop(std::hint::black_box(world.policy_of(&loaded)))));
     let time = median(|| {
         std::hint::black_box(world.policy());
     });
