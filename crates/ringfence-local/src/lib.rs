@@ -3,10 +3,12 @@
 #![cfg(target_os = "linux")]
 
 pub mod capture;
+mod command;
 pub mod complete;
 pub mod environment;
 pub mod git;
 pub mod host;
+mod limits;
 pub mod native;
 mod relay;
 pub mod scan;

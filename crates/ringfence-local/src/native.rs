@@ -1,33 +1,33 @@
 //! The native launcher: everything built by this program, no helper, no set-uid, no daemon.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr, OsString};
+use std::cell::{Cell, RefCell};
+use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
-use ringfence_linux::landlock;
 use ringfence_linux::launch::{LaunchError, Stdio, launch};
-use ringfence_linux::plan::{Exec, Plan, Rlimit};
+use ringfence_linux::plan::{Exec, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Precision};
 use ringfence_linux::supervisor::{Supervisor, Watched};
-use ringfence_linux::sys::CStringArray;
 use ringfence_linux::warden::{Attend, Outcome, attend};
+use ringfence_linux::{cgroup, landlock};
 use ringfence_model::{
-    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Limits,
-    Policy, PolicyMode, Result, Stdin, Usage, Violation,
+    Assurance, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Policy, PolicyMode,
+    Result, Stdin, Usage, Violation,
 };
 
+use crate::capture::Capture;
+use crate::command;
 use crate::complete::{self, Completed};
 use crate::environment;
 use crate::host::{Host, canonical_or_same};
+use crate::limits::LimitPlan;
 use crate::relay;
 use crate::scan;
 use crate::terminal::{self, RawTerminal};
-use crate::view::{self, c_path};
+use crate::view;
 
 /// A fence that is ready to be built: the plan is computed once per policy and reused for each run.
 #[derive(Debug)]
@@ -36,6 +36,7 @@ pub struct Native {
     cwd: PathBuf,
     policy: Policy,
     plan: Plan,
+    limits: LimitPlan,
     watched: Watched,
     degraded: Vec<String>,
 }
@@ -61,6 +62,8 @@ impl Native {
         if found.incomplete {
             degraded.push("the project has too many files to look for denied names in all of it".to_owned());
         }
+        let limits = LimitPlan::new(&policy.limits);
+        degraded.extend(limits.degraded.iter().cloned());
         let abi = landlock::abi();
         if abi == 0 {
             degraded.push("this kernel has no Landlock: one layer less".to_owned());
@@ -69,7 +72,7 @@ impl Native {
             hostname: CString::from(c"ringfence"),
             mounts: view.mounts,
             landlock: (abi > 0).then_some((abi, view.landlock)),
-            rlimits: rlimits(&policy.limits),
+            rlimits: limits.rlimits.clone(),
             filter: filter(precision),
             supervised: precision != Precision::Off,
         };
@@ -79,7 +82,7 @@ impl Native {
                 name(precision)
             ));
         }
-        Ok(Self { host, cwd, policy, plan, watched: Watched { fixed: view.fixed }, degraded })
+        Ok(Self { host, cwd, policy, plan, limits, watched: Watched { fixed: view.fixed }, degraded })
     }
 
     /// The policy as it is enforced, with everything the fence added.
@@ -98,7 +101,7 @@ impl Native {
         let started = Instant::now();
         let cwd = request.cwd.as_ref().map_or_else(|| self.cwd.clone(), |cwd| canonical_or_same(cwd));
         let env = environment::build(&self.policy.environment, &self.host, &cwd, &request.env);
-        let exec = command(request, &env, &cwd)?;
+        let exec = command::prepare(request, &env, &cwd)?;
         let timeout = match (request.timeout_ms, self.policy.limits.timeout_ms) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -109,47 +112,55 @@ impl Native {
             deadline: timeout.map(|ms| started + Duration::from_millis(ms)),
             events,
             violations: RefCell::default(),
+            usage: Cell::default(),
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
                 let stdio = Stdio::Raw(fds.map(|fd| fd.as_raw_fd()));
-                (run.attended(stdio, [], drop)?, Collected::default())
+                (run.attended(stdio, [], drop)?, Collected::nothing())
             }
             Streams::Capture => run.captured(&request.stdin)?,
             Streams::Terminal { input, output, resized } => {
-                (run.on_terminal(input, output, resized)?, Collected::default())
+                (run.on_terminal(input, output, resized)?, Collected::nothing())
             }
         };
         if let Some(errno) = outcome.exec_errno {
-            return Err(exec_error(request, errno));
+            return Err(command::exec_error(request, errno));
         }
-        Ok(self.result(outcome, output, run.violations.into_inner(), started))
+        Ok(self.result(outcome, output, run.violations.into_inner(), run.usage.into_inner(), started))
     }
 
     fn result(
         &self,
         outcome: Outcome,
         output: Collected,
-        violations: Vec<Violation>,
+        mut violations: Vec<Violation>,
+        usage: Option<cgroup::Usage>,
         started: Instant,
     ) -> ExecResult {
         let (exit_code, signal) = exit_code(&outcome);
-        let blocking = blocking(&violations, exit_code);
+        let (blocked_reason, blocked_resource) = blocking(&violations, exit_code)
+            .map(|violation| (violation.message.clone(), violation.resource.clone()))
+            .unzip();
+        let outputs = [&output.stdout, &output.stderr];
+        violations.extend(self.limits.reached(&outcome, signal, exit_code, usage.as_ref(), &outputs));
+        let tree_peak = usage.and_then(|usage| usage.memory).and_then(|memory| memory.peak);
+        let truncated = outputs.iter().any(|output| output.truncated());
         ExecResult {
-            stdout: output.stdout,
-            stderr: output.stderr,
+            stdout: output.stdout.finish(),
+            stderr: output.stderr.finish(),
             exit_code,
             signal,
-            blocked: blocking.is_some(),
-            blocked_reason: blocking.map(|violation| violation.message.clone()),
-            blocked_resource: blocking.map(|violation| violation.resource.clone()),
+            blocked: blocked_resource.is_some(),
+            blocked_reason,
+            blocked_resource,
             violations,
             timed_out: outcome.timed_out,
-            truncated: output.truncated,
+            truncated,
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,
             usage: Usage {
                 cpu_ms: Some(outcome.cpu_us / 1000),
-                max_memory_bytes: Some(outcome.max_rss_kib * 1024),
+                max_memory_bytes: tree_peak.or(Some(outcome.max_rss_kib * 1024)),
             },
             sandbox: self.assurance(),
         }
@@ -174,9 +185,10 @@ impl Native {
         if self.plan.supervised {
             layers.push(Layer::Supervisor);
         }
-        if !self.plan.rlimits.is_empty() {
-            layers.push(Layer::Rlimits);
+        if self.limits.needs_cgroup() {
+            layers.push(Layer::Cgroup);
         }
+        layers.push(Layer::Rlimits);
         Assurance {
             requested: PolicyMode::Restricted,
             effective: PolicyMode::Restricted,
@@ -204,11 +216,16 @@ pub enum Streams<'a> {
     },
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Collected {
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-    truncated: bool,
+    stdout: Capture,
+    stderr: Capture,
+}
+
+impl Collected {
+    fn nothing() -> Self {
+        Self { stdout: Capture::new(None), stderr: Capture::new(None) }
+    }
 }
 
 /// One run of a prepared fence.
@@ -218,6 +235,7 @@ struct Run<'a> {
     deadline: Option<Instant>,
     events: EventSink<'a>,
     violations: RefCell<Vec<Violation>>,
+    usage: Cell<Option<cgroup::Usage>>,
 }
 
 impl Run<'_> {
@@ -229,8 +247,15 @@ impl Run<'_> {
         ours: [OwnedFd; N],
         on_terminal: impl FnMut(OwnedFd),
     ) -> Result<Outcome> {
-        let Native { plan, policy, watched, .. } = self.native;
-        let sandbox = launch(plan, self.exec, stdio, None).map_err(|error| launch_error(&error))?;
+        let Native { plan, policy, watched, limits, .. } = self.native;
+        let mut group = None;
+        let mut place = |pid: i32| {
+            group = Some(limits.place(pid)?);
+            Ok(())
+        };
+        let place: Option<&mut dyn FnMut(i32) -> std::io::Result<()>> =
+            if limits.needs_cgroup() { Some(&mut place) } else { None };
+        let sandbox = launch(plan, self.exec, stdio, place).map_err(|error| launch_error(&error))?;
         drop(ours);
         let mut report = |violation: Violation| {
             (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
@@ -238,7 +263,14 @@ impl Run<'_> {
         };
         let supervisor = Supervisor::new(&policy.filesystem, watched, &mut report);
         let mut attendant = Attendant { supervisor, on_terminal };
-        attend(plan, &sandbox, self.deadline, None, &mut attendant).map_err(|error| launch_error(&error))
+        let outcome = attend(plan, &sandbox, self.deadline, None, &mut attendant);
+        if let Some(group) = group {
+            self.usage.set(Some(group.usage()));
+            // What is left of it the janitor removes.
+            let _ = group.remove();
+            cgroup::settle();
+        }
+        outcome.map_err(|error| launch_error(&error))
     }
 
     fn captured(&self, stdin: &Stdin) -> Result<(Outcome, Collected)> {
@@ -270,8 +302,7 @@ impl Run<'_> {
             let outcome = self.attended(stdio, [command_stdin, command_stdout, command_stderr], drop);
             let [stdout, stderr] =
                 pump.join().map_err(|_| Error::new(ErrorKind::Internal, "the output thread failed"))?;
-            let truncated = stdout.truncated() || stderr.truncated();
-            Ok((outcome?, Collected { stdout: stdout.finish(), stderr: stderr.finish(), truncated }))
+            Ok((outcome?, Collected { stdout, stderr }))
         })
     }
 
@@ -370,59 +401,11 @@ fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Result<()> {
     Ok(())
 }
 
-fn rlimits(limits: &Limits) -> Vec<Rlimit> {
-    let mut list = vec![Rlimit { resource: libc::RLIMIT_CORE, soft: 0, hard: 0 }];
-    let mut add = |resource, limit: Option<u64>| {
-        if let Some(limit) = limit {
-            list.push(Rlimit { resource, soft: limit, hard: limit });
-        }
-    };
-    add(libc::RLIMIT_CPU, limits.max_cpu_seconds);
-    add(libc::RLIMIT_FSIZE, limits.max_file_size_bytes);
-    add(libc::RLIMIT_NOFILE, limits.max_open_files);
-    add(libc::RLIMIT_STACK, limits.max_stack_bytes);
-    add(libc::RLIMIT_NPROC, limits.max_processes);
-    add(libc::RLIMIT_DATA, limits.max_memory_bytes);
-    list
-}
-
 /// The violation that makes the result a blocked one: of a resource on the deny list always, of anything
 /// else when the command failed. The last such is the likeliest cause.
 fn blocking(violations: &[Violation], exit_code: i32) -> Option<&Violation> {
     let listed = violations.iter().rev().find(|violation| violation.reason == Some(DenyReason::Denied));
     listed.or_else(|| violations.last().filter(|_| exit_code != 0))
-}
-
-/// The command as `execve` wants it, with every place PATH lets it be.
-fn command(request: &ExecRequest, env: &BTreeMap<OsString, OsString>, cwd: &Path) -> Result<Exec> {
-    let argv: Vec<OsString> = match &request.command {
-        Command::Argv(argv) => argv.clone(),
-        Command::Shell(text) => vec!["bash".into(), "-c".into(), text.into()],
-    };
-    let c = |text: &OsStr| {
-        CString::new(text.as_bytes())
-            .map_err(|_| Error::new(ErrorKind::Validation, format!("argument {text:?} contains a NUL byte")))
-    };
-    let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
-        return Err(Error::new(ErrorKind::Validation, "no command given"));
-    };
-    let candidates = if program.as_bytes().contains(&b'/') {
-        vec![c(program)?]
-    } else {
-        let path = env.get(OsStr::new("PATH")).cloned().unwrap_or_default();
-        std::env::split_paths(&path).map(|dir| c(dir.join(program).as_os_str())).collect::<Result<_>>()?
-    };
-    let argv: Vec<CString> = argv.iter().map(|word| c(word)).collect::<Result<_>>()?;
-    let env = env
-        .iter()
-        .map(|(name, value)| {
-            let mut pair = name.clone();
-            pair.push("=");
-            pair.push(value);
-            c(&pair)
-        })
-        .collect::<Result<Vec<_>>>()?;
-    Ok(Exec { candidates, argv: CStringArray::new(argv), env: CStringArray::new(env), cwd: c_path(cwd)? })
 }
 
 /// The shell's convention, with timeouts told apart.
@@ -446,16 +429,4 @@ fn launch_error(error: &LaunchError) -> Error {
         wrapped = wrapped.hint("`ringfence doctor` says what is missing and how to get it");
     }
     wrapped
-}
-
-fn exec_error(request: &ExecRequest, errno: i32) -> Error {
-    let program = match &request.command {
-        Command::Argv(argv) => {
-            argv.first().map_or_else(String::new, |program| program.to_string_lossy().into_owned())
-        }
-        Command::Shell(_) => "bash".to_owned(),
-    };
-    let kind = if errno == libc::ENOENT { ErrorKind::NotFound } else { ErrorKind::SpawnFailed };
-    let reason = std::io::Error::from_raw_os_error(errno);
-    Error::new(kind, format!("cannot run {program}: {reason}"))
 }

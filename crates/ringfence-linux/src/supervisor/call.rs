@@ -21,19 +21,53 @@ pub(crate) enum Last {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
-    Open { path: PathArg, flags: i32, mode: u32, last: Last },
+    Open {
+        path: PathArg,
+        flags: i32,
+        mode: u32,
+        last: Last,
+    },
     /// Flags lie behind a pointer.
-    OpenHow { path: PathArg, how: u64, size: u64 },
-    Execute { path: PathArg },
+    OpenHow {
+        path: PathArg,
+        how: u64,
+        size: u64,
+    },
+    Execute {
+        path: PathArg,
+    },
     /// Makes a name that must not exist yet.
-    Create { operation: Operation, path: PathArg },
+    Create {
+        operation: Operation,
+        path: PathArg,
+    },
     /// Changes something that exists.
-    Change { operation: Operation, path: PathArg, last: Last },
+    Change {
+        operation: Operation,
+        path: PathArg,
+        last: Last,
+    },
     /// Two names.
-    Move { operation: Operation, from: PathArg, to: PathArg },
-    Connect { socket: i32, address: u64, length: u64 },
-    Bind { socket: i32, address: u64, length: u64 },
-    SendTo { socket: i32, address: u64, length: u64 },
+    Move {
+        operation: Operation,
+        from: PathArg,
+        to: PathArg,
+    },
+    Connect {
+        socket: i32,
+        address: u64,
+        length: u64,
+    },
+    Bind {
+        socket: i32,
+        address: u64,
+        length: u64,
+    },
+    SendTo {
+        socket: i32,
+        address: u64,
+        length: u64,
+    },
     /// Nothing the supervisor has a say in.
     Other,
 }
@@ -78,8 +112,12 @@ impl Call {
             libc::SYS_fchmodat2 => {
                 change(Operation::Chmod, at(0), follow_unless(3, libc::AT_SYMLINK_NOFOLLOW))
             }
-            libc::SYS_fchownat => change(Operation::Chown, at(0), follow_unless(4, libc::AT_SYMLINK_NOFOLLOW)),
-            libc::SYS_utimensat => change(Operation::Utime, at(0), follow_unless(3, libc::AT_SYMLINK_NOFOLLOW)),
+            libc::SYS_fchownat => {
+                change(Operation::Chown, at(0), follow_unless(4, libc::AT_SYMLINK_NOFOLLOW))
+            }
+            libc::SYS_utimensat => {
+                change(Operation::Utime, at(0), follow_unless(3, libc::AT_SYMLINK_NOFOLLOW))
+            }
             libc::SYS_setxattr | libc::SYS_removexattr => change(Operation::Xattr, cwd(0), Last::Follow),
             libc::SYS_lsetxattr | libc::SYS_lremovexattr => change(Operation::Xattr, cwd(0), Last::Name),
             libc::SYS_connect => Self::Connect { socket: int(0), address: args[1], length: args[2] },

@@ -17,13 +17,43 @@ const LARGEST: u64 = 64 * 1024;
 
 /// Keys (lower-case, section and name; the subsection is left out) that run nothing and redirect nothing.
 const HARMLESS: [&str; 37] = [
-    "core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "core.symlinks",
-    "core.ignorecase", "core.precomposeunicode", "core.autocrlf", "core.eol", "core.safecrlf", "core.quotepath",
-    "core.abbrev", "core.compression", "core.sparsecheckout", "core.sparsecheckoutcone", "extensions.objectformat",
-    "extensions.refstorage", "extensions.partialclone", "remote.url", "remote.fetch", "remote.tagopt", "remote.prune",
-    "remote.promisor", "remote.partialclonefilter", "branch.remote", "branch.merge", "branch.rebase",
-    "branch.description", "branch.vscode-merge-base", "user.name", "user.email", "init.defaultbranch", "pull.rebase",
-    "pull.ff", "push.default", "submodule.url", "submodule.active",
+    "core.repositoryformatversion",
+    "core.filemode",
+    "core.bare",
+    "core.logallrefupdates",
+    "core.symlinks",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.autocrlf",
+    "core.eol",
+    "core.safecrlf",
+    "core.quotepath",
+    "core.abbrev",
+    "core.compression",
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+    "extensions.objectformat",
+    "extensions.refstorage",
+    "extensions.partialclone",
+    "remote.url",
+    "remote.fetch",
+    "remote.tagopt",
+    "remote.prune",
+    "remote.promisor",
+    "remote.partialclonefilter",
+    "branch.remote",
+    "branch.merge",
+    "branch.rebase",
+    "branch.description",
+    "branch.vscode-merge-base",
+    "user.name",
+    "user.email",
+    "init.defaultbranch",
+    "pull.rebase",
+    "pull.ff",
+    "push.default",
+    "submodule.url",
+    "submodule.active",
 ];
 
 /// Whether the path is that of a repository's config.
@@ -79,13 +109,8 @@ fn place(directory: BorrowedFd<'_>, content: &str) -> Result<(), Errno> {
         Ok(existing) => {
             let path = host_path(directory)?.join("config");
             let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file = rustix::fs::openat2(
-                rustix::fs::CWD,
-                path,
-                flags,
-                Mode::empty(),
-                ResolveFlags::NO_SYMLINKS,
-            )?;
+            let file =
+                rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
             let opened = rustix::fs::fstat(&file)?;
             if (opened.st_dev, opened.st_ino) != (existing.st_dev, existing.st_ino) {
                 return Err(Errno::ACCESS);

@@ -25,6 +25,8 @@ use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome, 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+pub use witness::now_ms;
+
 use call::{Call, Last, PathArg};
 use notif::Notification;
 use target::{PathBuffer, Resolved, read_path, resolve};
@@ -174,7 +176,9 @@ impl<'a> Supervisor<'a> {
             Resolved::Exists => Answer::Continue,
             // A link in the place of a directory whose content is protected would lead the host's tools
             // to a content that is not.
-            Resolved::Missing if operation == Operation::Symlink && self.holds_protected(self.real.as_path()) => {
+            Resolved::Missing
+                if operation == Operation::Symlink && self.holds_protected(self.real.as_path()) =>
+            {
                 self.deny_protected(operation)
             }
             Resolved::Missing => self.verdict(operation, Access::Write),
@@ -188,7 +192,9 @@ impl<'a> Supervisor<'a> {
         }
         match self.resolve(last) {
             // git tries the file mode out on a config it has just written. A sealed one stays sealed.
-            Resolved::Exists if operation == Operation::Chmod && git_config::is_config(self.real.as_path()) => {
+            Resolved::Exists
+                if operation == Operation::Chmod && git_config::is_config(self.real.as_path()) =>
+            {
                 Answer::Continue
             }
             Resolved::Exists => self.verdict(operation, Access::Write),
@@ -210,7 +216,8 @@ impl<'a> Supervisor<'a> {
             Resolved::Missing | Resolved::Unreachable => return self.hidden(operation, from_access),
         }
         let source = self.real.as_path().to_owned();
-        if operation == Operation::Rename && self.watched.fixed.iter().any(|fixed| fixed.starts_with(&source)) {
+        if operation == Operation::Rename && self.watched.fixed.iter().any(|fixed| fixed.starts_with(&source))
+        {
             return self.deny_protected(operation);
         }
         if read_path(tid, to, &mut self.path).is_none() {
@@ -221,7 +228,9 @@ impl<'a> Supervisor<'a> {
         }
         let verdict = self.verdict(operation, Access::Write);
         match &verdict {
-            Answer::Deny(denial) if denial.reason == DenyReason::Protected && operation == Operation::Rename => {
+            Answer::Deny(denial)
+                if denial.reason == DenyReason::Protected && operation == Operation::Rename =>
+            {
                 let root = self.root.as_ref().map(AsFd::as_fd);
                 match root.and_then(|root| git_config::replace(root, &source, self.real.as_path())) {
                     Some(done) => Answer::Done(done.map(|()| 0)),
@@ -250,7 +259,9 @@ impl<'a> Supervisor<'a> {
     fn is_plainly_allowed(&self) -> bool {
         let decision = self.policy.decide(self.path.as_path(), Access::Read);
         decision.outcome == PathOutcome::Allowed
-            && decision.rule.is_some_and(|rule| matches!(rule.source.layer, RuleLayer::BuiltIn | RuleLayer::Detected))
+            && decision
+                .rule
+                .is_some_and(|rule| matches!(rule.source.layer, RuleLayer::BuiltIn | RuleLayer::Detected))
     }
 
     /// What policy says of `self.real`.
@@ -282,7 +293,11 @@ impl<'a> Supervisor<'a> {
             PathOutcome::Allowed => return Answer::Continue,
         };
         let exists = match operation {
-            Operation::Mkdir | Operation::Create | Operation::Symlink | Operation::Link | Operation::Rename => {
+            Operation::Mkdir
+            | Operation::Create
+            | Operation::Symlink
+            | Operation::Link
+            | Operation::Rename => {
                 decision.outcome != PathOutcome::Private && path.parent().is_some_and(hidden::host_has)
             }
             _ => hidden::host_has(path),
@@ -299,7 +314,13 @@ impl<'a> Supervisor<'a> {
             rule: self.policy.protect.iter().find(|rule| rule.path.is_glob()),
             grant: None,
         };
-        Answer::Deny(Denial::of_path(operation, self.real.as_path(), Access::Write, DenyReason::Protected, &decision))
+        Answer::Deny(Denial::of_path(
+            operation,
+            self.real.as_path(),
+            Access::Write,
+            DenyReason::Protected,
+            &decision,
+        ))
     }
 
     /// Whether `path` has the name of a directory that protect patterns look into, such as `.git`.

@@ -58,7 +58,9 @@ impl Supervisor<'_> {
             return Answer::Continue;
         }
         match self.resolve(Last::Follow) {
-            Resolved::Missing | Resolved::Unreachable => return self.hidden(Operation::Connect, Access::Write),
+            Resolved::Missing | Resolved::Unreachable => {
+                return self.hidden(Operation::Connect, Access::Write);
+            }
             Resolved::Exists => {}
         }
         match self.policy.decide(self.real.as_path(), Access::Write).outcome {
@@ -156,7 +158,9 @@ fn read_address(tid: i32, address: u64, length: u64) -> Address {
 }
 
 fn parse_address(bytes: &[u8]) -> Address {
-    let (Some(family), Some(rest)) = (bytes.first_chunk::<2>(), bytes.get(2..)) else { return Address::Other };
+    let (Some(family), Some(rest)) = (bytes.first_chunk::<2>(), bytes.get(2..)) else {
+        return Address::Other;
+    };
     let port = || rest.first_chunk::<2>().map(|port| u16::from_be_bytes(*port));
     match i32::from(u16::from_ne_bytes(*family)) {
         libc::AF_INET => match (port(), rest.get(2..6).and_then(|ip| ip.first_chunk::<4>())) {
@@ -189,7 +193,8 @@ fn take_socket(tid: i32, socket: i32) -> Option<OwnedFd> {
 }
 
 fn same_pid_namespace(pid: i32, tid: i32) -> bool {
-    let namespace = |pid: i32| std::fs::read_link(Path::new("/proc").join(pid.to_string()).join("ns/pid")).ok();
+    let namespace =
+        |pid: i32| std::fs::read_link(Path::new("/proc").join(pid.to_string()).join("ns/pid")).ok();
     let (a, b) = (namespace(pid), namespace(tid));
     a.is_some() && a == b
 }

@@ -189,7 +189,12 @@ pub(crate) enum Resolved {
 }
 
 /// Resolves `path` in the view whose root is `root`.
-pub(crate) fn resolve(root: BorrowedFd<'_>, path: &PathBuffer, last: Last, real: &mut PathBuffer) -> Resolved {
+pub(crate) fn resolve(
+    root: BorrowedFd<'_>,
+    path: &PathBuffer,
+    last: Last,
+    real: &mut PathBuffer,
+) -> Resolved {
     real.copy_from(path);
     // Without links on the way the text is the truth, which one call tells.
     if open_beneath(root, path, last, ResolveFlags::NO_SYMLINKS).is_ok() {

@@ -108,7 +108,9 @@ fn argv(tid: i32) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn now_ms() -> u64 {
+/// Milliseconds since the Unix epoch.
+#[must_use]
+pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
