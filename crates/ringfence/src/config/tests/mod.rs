@@ -6,6 +6,7 @@ mod layers;
 mod policies;
 mod profiles;
 mod projects;
+mod properties;
 mod reading;
 mod schemas;
 mod speed;
