@@ -48,8 +48,14 @@ pub(super) fn read_project(project: &Path) -> Found {
     let path = project.join(PROJECT_DIRECTORY).join(FILE_NAME);
     let directory = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let file = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
-    let opened = openat(CWD, project.join(PROJECT_DIRECTORY), directory, Mode::empty())
-        .and_then(|directory| openat(&directory, FILE_NAME, file, Mode::empty()));
+    let place = project.join(PROJECT_DIRECTORY);
+    let opened = openat(CWD, &place, directory, Mode::empty())
+        .and_then(|directory| openat(&directory, FILE_NAME, file, Mode::empty()))
+        // Linux says "not a directory" for a link to one; that must not pass for "no file here".
+        .map_err(|error| match error {
+            rustix::io::Errno::NOTDIR if place.is_symlink() => rustix::io::Errno::LOOP,
+            error => error,
+        });
     read(opened.map(File::from), path)
 }
 

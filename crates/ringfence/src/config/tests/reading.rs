@@ -149,6 +149,7 @@ fn a_projects_file_is_not_read_through_links_pipes_or_without_end() {
     let world = World::new();
     write(&world.root.path().join("away/sandbox.json"), "{}");
     std::os::unix::fs::symlink(world.root.path().join("away"), world.project().join(".ringfence")).unwrap();
+    assert_eq!(kinds(&world.load().warnings), dropped, "a link to a directory");
     assert!(world.load().files.is_empty());
 
     let world = World::new();
