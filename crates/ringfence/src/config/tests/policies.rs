@@ -1,7 +1,7 @@
 //! The policy that follows from a configuration.
 
 use super::*;
-use ringfence_model::{DenyReason, Grant, GrantScope, PathOutcome};
+use ringfence_model::{DenyReason, Grant, GrantScope, PathOutcome, RuleLayer, RuleSource};
 
 #[test]
 fn writable_are_the_project_then_the_list_and_grants_and_tmp_have_their_places() {
@@ -163,19 +163,20 @@ fn every_rule_names_its_source() {
         .project_says("{ \"protect\": [\"keep\"] }");
     let policy = world.policy();
     let source = |rules: &[ringfence_model::PathRule], path: &str| {
-        rules.iter().find(|rule| rule.path.to_string() == path).map(|rule| rule.source.to_string()).unwrap()
+        let rule = rules.iter().find(|rule| rule.path.to_string() == path).unwrap();
+        let RuleSource { layer, file, line, key } = rule.source.clone();
+        (layer, file, line, key.unwrap())
     };
-    let (user, project) = (world.user_file(), world.project_file());
-    assert_eq!(source(&policy.filesystem.deny, "/a"), format!("user config {}:2 (deny)", user.display()));
-    assert_eq!(source(&policy.filesystem.deny, "/b"), format!("user config {}:5 (deny)", user.display()));
+    let (user, project) = (Some(world.user_file()), Some(world.project_file()));
+    let fs = &policy.filesystem;
+    assert_eq!(source(&fs.deny, "/a"), (RuleLayer::User, user.clone(), Some(2), "deny".to_owned()));
+    assert_eq!(source(&fs.deny, "/b"), (RuleLayer::User, user, Some(5), "deny".to_owned()));
     let keep = world.project().join("keep").display().to_string();
-    assert_eq!(
-        source(&policy.filesystem.protect, &keep),
-        format!("project config {}:1 (protect)", project.display())
-    );
-    assert_eq!(source(&policy.filesystem.deny, "/etc/shadow"), "built-in (deny)");
+    assert_eq!(source(&fs.protect, &keep), (RuleLayer::Project, project, Some(1), "protect".to_owned()));
+    assert_eq!(source(&fs.deny, "/etc/shadow"), (RuleLayer::BuiltIn, None, None, "deny".to_owned()));
     let loaded = world.load_with(vec![], json!({ "allowRead": ["/c"] }));
-    assert_eq!(source(&world.policy_of(&loaded).filesystem.allow_read, "/c"), "command line (allowRead)");
+    let called = source(&world.policy_of(&loaded).filesystem.allow_read, "/c");
+    assert_eq!(called, (RuleLayer::Call, None, None, "allowRead".to_owned()));
 }
 
 #[test]
