@@ -158,7 +158,7 @@ impl Parser<'_> {
     }
 
     /// Tells whether a name stands here, right before a bracket or an array value.
-    fn at_name_before_bracket(&mut self) -> Result<bool> {
+    pub(crate) fn at_name_before_bracket(&mut self) -> Result<bool> {
         let here = self.pos;
         let mut len = 0;
         while self.peek()?.is_some_and(is_name) {
@@ -166,7 +166,9 @@ impl Parser<'_> {
             len += 1;
         }
         let found = match (self.look(0), self.look(1), self.look(2)) {
-            (Some(b'['), _, _) | (Some(b'='), Some(b'('), _) | (Some(b'+'), Some(b'='), Some(b'(')) => len > 0,
+            (Some(b'['), _, _) | (Some(b'='), Some(b'('), _) | (Some(b'+'), Some(b'='), Some(b'(')) => {
+                len > 0
+            }
             _ => false,
         };
         self.pos = here;

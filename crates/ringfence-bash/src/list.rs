@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::parser::Parser;
 use crate::reserved::Reserved;
 use crate::tree::{Command, CommandKind, Connector, Item, Pipe, Pipeline, Script, Stage, Time};
+use crate::word::{Part, PartKind};
 
 /// What may come right after a command, without a separator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,9 @@ impl Parser<'_> {
         let in_paren = std::mem::replace(&mut self.in_paren, true);
         let quoted_args = std::mem::take(&mut self.quoted_args);
         let patterns = self.patterns;
+        let here = self.pos;
         let script = self.list()?;
+        self.check_leading_time(here, &script)?;
         match self.peek()? {
             Some(b')') => {}
             None => return Err(self.unterminated(open, "a substitution")),
@@ -53,6 +56,28 @@ impl Parser<'_> {
         self.patterns = patterns;
         self.leave();
         Ok(script)
+    }
+
+    /// Refuses `$(time { …; })` and its like: not all versions of bash take `time` as
+    /// reserved there, and to those that do not, what follows it is only words.
+    fn check_leading_time(&self, at: usize, script: &Script) -> Result<()> {
+        let Some(Item { first: Pipeline { time: Some(_), negations, stages, .. }, .. }) =
+            script.items.first()
+        else {
+            return Ok(());
+        };
+        let array = |part: &Part| matches!(part.kind, PartKind::Array(_));
+        let plain = match stages.first().map(|stage| &stage.command.kind) {
+            None => true,
+            Some(CommandKind::Simple(simple)) => {
+                simple.assignments.is_empty() && !simple.words.iter().flat_map(|word| &word.parts).any(array)
+            }
+            Some(_) => false,
+        };
+        if !plain || *negations > 0 {
+            return Err(self.unsupported(at, "`time` before this at the start of a substitution"));
+        }
+        Ok(())
     }
 
     /// Parses commands up to something that cannot begin one.

@@ -29,6 +29,9 @@ impl Parser<'_> {
         let mut end = if first.is_some() { self.pos } else { start };
         let mut simple = Simple { assignments: Vec::new(), words: first.into_iter().collect() };
         let mut redirects = Vec::new();
+        // After a redirection that follows an assignment, bash still takes `x=1` as an
+        // assignment, but no longer reads brackets and parentheses as part of one.
+        let mut past_prefix = false;
         loop {
             self.blanks()?;
             match self.peek()? {
@@ -40,12 +43,15 @@ impl Parser<'_> {
             if self.at_redirect()? {
                 redirects.push(self.redirect()?);
                 takes_arrays = false;
+                past_prefix |= !simple.assignments.is_empty();
+            } else if past_prefix && simple.words.is_empty() && self.at_name_before_bracket()? {
+                return Err(self.unsupported(self.pos, "an array assignment after a redirection"));
             } else if simple.words.is_empty() && self.at_assignment()? {
                 simple.assignments.push(self.assignment()?);
             } else {
                 let word = if simple.words.is_empty() {
                     let name = self.command_word()?;
-                    takes_arrays = takes_arrays_after(&name);
+                    takes_arrays = !past_prefix && takes_arrays_after(&name);
                     name
                 } else {
                     let mut word = self.plain_word("a word")?;
@@ -216,6 +222,10 @@ impl Parser<'_> {
         }
         self.pos += 1;
         self.leave();
+        if self.in_paren && items.iter().flat_map(|item| &item.value.parts).any(is_escaped_mark) {
+            // Some versions of bash do not take the backslash as quoting here.
+            return Err(self.unsupported(open, "an escaped mark in an array value inside `$(…)`"));
+        }
         // Bash goes on with the same word here, and then takes all of it as plain text.
         let after = self.pos;
         if let Some(mut value) = self.word(WordMode::Value)? {
@@ -263,4 +273,10 @@ impl Parser<'_> {
 
 fn takes_arrays_after(name: &Word) -> bool {
     name.bare().is_some_and(|name| TAKE_ARRAYS.contains(&name))
+}
+
+/// Tells whether a part is a backslash before something that could mean more than itself.
+fn is_escaped_mark(part: &Part) -> bool {
+    let harmless = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '\t' | '\\' | '_' | '-' | '.' | '/');
+    matches!(&part.kind, PartKind::Escaped(text) if !text.chars().all(harmless))
 }

@@ -74,6 +74,7 @@ fn spans_of_the_table_are_sound() {
 fn a_backquoted_command_points_into_the_source() {
     let source = "echo `echo \\`rm x\\`` done";
     let script = ringfence_bash::parse(source).unwrap();
-    let texts: Vec<_> = script.simple_commands().iter().map(|c| c.command.span.text(source).unwrap()).collect();
+    let texts: Vec<_> =
+        script.simple_commands().iter().map(|c| c.command.span.text(source).unwrap()).collect();
     assert_eq!(texts, [source, "echo \\`rm x\\`", "rm x"]);
 }
