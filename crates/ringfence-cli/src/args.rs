@@ -73,6 +73,16 @@ pub(crate) enum Precision {
     Off,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Ask {
+    /// About everything that is refused
+    On,
+    /// Only about what is on the deny list
+    DenyOnly,
+    /// Refuse without asking
+    Never,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
@@ -102,6 +112,9 @@ pub(crate) struct Run {
     /// Print one JSON result instead of passing output through
     #[arg(long)]
     pub(crate) json: bool,
+    /// Whether to ask you when something is refused [default: on, at a terminal]
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) ask: Option<Ask>,
     /// Do not give the command a terminal even if you have one
     #[arg(long)]
     pub(crate) no_tty: bool,

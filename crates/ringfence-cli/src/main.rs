@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
 //! | [`run`] | `ringfence run` |
 //! | [`report`] | errors and refusals in words, and exit codes |
@@ -10,6 +11,7 @@
 //! `docs/cli.md`.
 #![forbid(unsafe_code)]
 
+mod approve;
 mod args;
 mod report;
 mod run;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use ringfence::model::{Error, ErrorKind, ExecResult};
+use ringfence::model::{Error, ErrorKind, ExecResult, Violation, ViolationKind};
 
 /// Ringfence itself failed.
 const OWN_FAILURE: u8 = 125;
@@ -25,14 +25,19 @@ pub(crate) fn failure(error: &Error) -> ExitCode {
 
 /// Tells what was stopped, when it matters: the command failed over it, or it is on the deny list.
 pub(crate) fn refusals(result: &ExecResult) {
+    const MOST: usize = 10;
+    let is_limit = |violation: &&Violation| violation.kind == ViolationKind::ResourceLimit;
+    for violation in result.violations.iter().filter(is_limit) {
+        say(&format!("limit: {}", printable(&violation.message)));
+    }
     if !result.blocked {
         return;
     }
-    const MOST: usize = 10;
-    for violation in result.violations.iter().take(MOST) {
+    let refused: Vec<&Violation> = result.violations.iter().filter(|violation| !is_limit(violation)).collect();
+    for violation in refused.iter().take(MOST) {
         say(&format!("blocked: {}", printable(&violation.message)));
     }
-    if let Some(more) = result.violations.len().checked_sub(MOST).filter(|more| *more > 0) {
+    if let Some(more) = refused.len().checked_sub(MOST).filter(|more| *more > 0) {
         say(&format!("blocked: {more} more; see `ringfence violations`"));
     }
 }

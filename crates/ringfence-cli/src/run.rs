@@ -6,13 +6,15 @@ use std::process::ExitCode;
 
 use ringfence::fence::CreateOptions;
 use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
-use ringfence::local::native::{Native, Streams};
+use ringfence::local::approval::Settled;
+use ringfence::local::native::{CallersTerminal, Native, Streams};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin};
 use ringfence::setup::Setup;
 use serde_json::{Map, Value, json};
 
-use crate::args::{Precision, Profile, Run, Sandbox};
+use crate::approve::{self, Desk};
+use crate::args::{Ask, Precision, Profile, Run, Sandbox};
 use crate::report;
 
 pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
@@ -42,20 +44,23 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     })?;
 
     let request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(&args)) };
+    let desk = Desk::new(&args, &setup)?;
     let ledger = Ledger::open(&setup, &request);
     let streams = if args.json {
         Streams::Capture
     } else if interactive {
-        Streams::Terminal {
+        Streams::Terminal(CallersTerminal {
             input: stdin.as_fd(),
             output: stdout.as_fd(),
             resized: resized.as_ref().map(|fd| fd.as_fd()),
-        }
+            pause: desk.as_ref().map(Desk::pause),
+        })
     } else {
         Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
     };
-    let outcome = native.run(&request, streams, &|_| ());
-    ledger.close(&outcome);
+    let approval = desk.as_ref().map(Desk::approval);
+    let outcome = native.run_asking(&request, streams, &|_| (), approval);
+    ledger.close(&outcome, desk.map(Desk::settled).unwrap_or_default());
     let result = outcome?;
     if args.json {
         print_json(&result)?;
@@ -157,6 +162,14 @@ fn run_settings(args: &Run) -> Result<Map<String, Value>> {
     if !set.is_empty() {
         settings.insert("envOverride".to_owned(), Value::Object(set));
     }
+    if let Some(ask) = args.ask {
+        let word = match ask {
+            Ask::On => "on",
+            Ask::DenyOnly => "deny-only",
+            Ask::Never => "never",
+        };
+        settings.insert("ask".to_owned(), json!(word));
+    }
     if let Some(seconds) = args.timeout {
         settings.insert("timeout".to_owned(), json!(seconds));
     }
@@ -219,7 +232,14 @@ impl Ledger {
         Self { writer, id }
     }
 
-    fn close(self, outcome: &Result<ExecResult>) {
+    fn close(self, outcome: &Result<ExecResult>, settled: Vec<Settled>) {
+        for settled in settled {
+            let (decided, granted) = approve::records(self.id, settled);
+            self.writer.decision(decided);
+            if let Some(granted) = granted {
+                self.writer.grant(granted);
+            }
+        }
         match outcome {
             Ok(result) => self.writer.finish_and_close(self.id, result),
             Err(error) => {

@@ -5,6 +5,7 @@
 //! third parties register theirs the same way as the built-in ones.
 #![forbid(unsafe_code)]
 
+pub mod approve;
 mod registry;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use ringfence_model::{Assurance, ExecEvent, ExecRequest, ExecResult, Policy, Result};
 
+pub use approve::{Approver, Question};
 pub use registry::{ProviderFactory, Registry};
 
 /// The futures of the fence traits: boxed, because providers are chosen at run time.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+pub mod approval;
 pub mod capture;
 mod command;
 pub mod complete;
@@ -10,6 +11,7 @@ pub mod git;
 pub mod host;
 mod limits;
 pub mod native;
+pub mod prompt;
 mod relay;
 pub mod scan;
 pub mod terminal;

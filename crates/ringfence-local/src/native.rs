@@ -4,26 +4,29 @@ use std::cell::{Cell, RefCell};
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::launch::{LaunchError, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Precision};
-use ringfence_linux::supervisor::{Supervisor, Watched};
+use ringfence_linux::supervisor::{Ask, Supervisor, Watched};
 use ringfence_linux::warden::{Attend, Outcome, attend};
 use ringfence_linux::{cgroup, landlock};
 use ringfence_model::{
-    Assurance, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Policy, PolicyMode,
+    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Policy, PolicyMode,
     Result, Stdin, Usage, Violation,
 };
 
+use crate::approval::{Approval, Asker};
 use crate::capture::Capture;
 use crate::command;
 use crate::complete::{self, Completed};
 use crate::environment;
 use crate::host::{Host, canonical_or_same};
 use crate::limits::LimitPlan;
+use crate::prompt::Pause;
 use crate::relay;
 use crate::scan;
 use crate::terminal::{self, RawTerminal};
@@ -91,12 +94,23 @@ impl Native {
         &self.policy
     }
 
-    /// Runs one command in a fresh sandbox and waits for it.
+    /// Runs one command in a fresh sandbox and waits for it. Nobody is asked.
     pub fn run(
         &self,
         request: &ExecRequest,
         streams: Streams<'_>,
         events: EventSink<'_>,
+    ) -> Result<ExecResult> {
+        self.run_asking(request, streams, events, None)
+    }
+
+    /// As [`run`](Self::run); what is refused is asked about first, where `approval` says so.
+    pub fn run_asking(
+        &self,
+        request: &ExecRequest,
+        streams: Streams<'_>,
+        events: EventSink<'_>,
+        approval: Option<Approval>,
     ) -> Result<ExecResult> {
         let started = Instant::now();
         let cwd = request.cwd.as_ref().map_or_else(|| self.cwd.clone(), |cwd| canonical_or_same(cwd));
@@ -113,6 +127,7 @@ impl Native {
             events,
             violations: RefCell::default(),
             usage: Cell::default(),
+            asker: approval.map(|approval| asker(approval, request)).transpose()?,
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
@@ -120,9 +135,7 @@ impl Native {
                 (run.attended(stdio, [], drop)?, Collected::nothing())
             }
             Streams::Capture => run.captured(&request.stdin)?,
-            Streams::Terminal { input, output, resized } => {
-                (run.on_terminal(input, output, resized)?, Collected::nothing())
-            }
+            Streams::Terminal(terminal) => (run.on_terminal(terminal)?, Collected::nothing()),
         };
         if let Some(errno) = outcome.exec_errno {
             return Err(command::exec_error(request, errno));
@@ -208,12 +221,18 @@ pub enum Streams<'a> {
     /// Collected in the result, and streamed as events.
     Capture,
     /// A terminal of its own, connected to the caller's.
-    Terminal {
-        input: BorrowedFd<'a>,
-        output: BorrowedFd<'a>,
-        /// Readable when the caller's terminal changed its size.
-        resized: Option<BorrowedFd<'a>>,
-    },
+    Terminal(CallersTerminal<'a>),
+}
+
+/// The terminal somebody sits at.
+#[derive(Debug, Clone, Copy)]
+pub struct CallersTerminal<'a> {
+    pub input: BorrowedFd<'a>,
+    pub output: BorrowedFd<'a>,
+    /// Readable when it changed its size; see [`terminal::resize_events`].
+    pub resized: Option<BorrowedFd<'a>>,
+    /// Lets somebody else read its input for a while.
+    pub pause: Option<&'a Pause>,
 }
 
 #[derive(Debug)]
@@ -236,6 +255,7 @@ struct Run<'a> {
     events: EventSink<'a>,
     violations: RefCell<Vec<Violation>>,
     usage: Cell<Option<cgroup::Usage>>,
+    asker: Option<Arc<Asker>>,
 }
 
 impl Run<'_> {
@@ -261,9 +281,15 @@ impl Run<'_> {
             (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
             self.violations.borrow_mut().push(violation);
         };
-        let supervisor = Supervisor::new(&policy.filesystem, watched, &mut report);
-        let mut attendant = Attendant { supervisor, on_terminal };
-        let outcome = attend(plan, &sandbox, self.deadline, None, &mut attendant);
+        let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
+        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &mut report);
+        let mut attendant = Attendant { supervisor, on_terminal, asker: self.asker.as_deref() };
+        let wake = self.asker.as_deref().map(Asker::wake);
+        let outcome = attend(plan, &sandbox, self.deadline, wake, &mut attendant);
+        drop(attendant);
+        for violation in self.asker.iter().flat_map(|asker| asker.take_refused()) {
+            report(violation);
+        }
         if let Some(group) = group {
             self.usage.set(Some(group.usage()));
             // What is left of it the janitor removes.
@@ -306,19 +332,15 @@ impl Run<'_> {
         })
     }
 
-    fn on_terminal(
-        &self,
-        input: BorrowedFd<'_>,
-        output: BorrowedFd<'_>,
-        resized: Option<BorrowedFd<'_>>,
-    ) -> Result<Outcome> {
+    fn on_terminal(&self, terminal: CallersTerminal<'_>) -> Result<Outcome> {
+        let CallersTerminal { input, output, resized, pause } = terminal;
         let raw = RawTerminal::new(input).map_err(|errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot use the terminal")
                 .caused_by(std::io::Error::from(errno))
         })?;
         let outcome = std::thread::scope(|scope| {
             let start = |master: OwnedFd| {
-                scope.spawn(move || terminal::relay(&master, input, output, resized));
+                scope.spawn(move || terminal::relay(&master, input, output, resized, pause));
             };
             self.attended(Stdio::Terminal(terminal::size(input)), [], start)
         });
@@ -331,6 +353,7 @@ impl Run<'_> {
 struct Attendant<'a, F> {
     supervisor: Supervisor<'a>,
     on_terminal: F,
+    asker: Option<&'a Asker>,
 }
 
 impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
@@ -346,6 +369,22 @@ impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
     fn terminal(&mut self, master: OwnedFd) {
         (self.on_terminal)(master);
     }
+
+    fn cancelled(&mut self) -> bool {
+        self.asker.is_some_and(Asker::aborted)
+    }
+}
+
+fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {
+    let command = match &request.command {
+        Command::Shell(text) => text.clone(),
+        Command::Argv(argv) => {
+            argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        }
+    };
+    Asker::new(approval, command).map(Arc::new).map_err(|errno| {
+        Error::new(ErrorKind::SpawnFailed, "cannot prepare to ask").caused_by(std::io::Error::from(errno))
+    })
 }
 
 fn open_null() -> rustix::io::Result<OwnedFd> {

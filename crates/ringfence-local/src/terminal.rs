@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::prompt::Pause;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
@@ -41,39 +42,48 @@ pub(crate) fn size(fd: BorrowedFd<'_>) -> Winsize {
 }
 
 /// Copies both ways until the sandbox's side is closed. `resized` becomes readable when the person's
-/// terminal changes its size.
+/// terminal changes its size; while `pause` is on, the person's input is left to somebody else.
 pub(crate) fn relay(
     master: &OwnedFd,
     input: BorrowedFd<'_>,
     output: BorrowedFd<'_>,
     resized: Option<BorrowedFd<'_>>,
+    pause: Option<&Pause>,
 ) {
     let mut buffer = [0_u8; 16 * 1024];
     let mut input_open = true;
     loop {
+        let listening = input_open && !pause.is_some_and(Pause::is_paused);
+        let (input_fd, input_events) = watch(master, listening.then_some(input));
+        let (size_fd, size_events) = watch(master, resized);
+        let (pause_fd, pause_events) = watch(master, pause.map(Pause::wake));
         let mut fds = [
             PollFd::new(master, PollFlags::IN),
-            PollFd::from_borrowed_fd(
-                if input_open { input } else { master.as_fd() },
-                if input_open { PollFlags::IN } else { PollFlags::empty() },
-            ),
-            PollFd::from_borrowed_fd(
-                resized.unwrap_or(master.as_fd()),
-                if resized.is_some() { PollFlags::IN } else { PollFlags::empty() },
-            ),
+            PollFd::from_borrowed_fd(input_fd, input_events),
+            PollFd::from_borrowed_fd(size_fd, size_events),
+            PollFd::from_borrowed_fd(pause_fd, pause_events),
         ];
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
-        let [from_master, from_input, from_size] = [fds[0].revents(), fds[1].revents(), fds[2].revents()];
+        let [from_master, from_input, from_size, from_pause] =
+            [fds[0].revents(), fds[1].revents(), fds[2].revents(), fds[3].revents()];
+        if let Some(pause) = pause
+            && from_pause.contains(PollFlags::IN)
+            && pause_events.contains(PollFlags::IN)
+        {
+            let _ = rustix::io::read(pause.wake(), &mut buffer[..8]);
+            // Whether to listen has to be looked at again before anything is read.
+            continue;
+        }
         if let Some(resized) = resized
             && from_size.contains(PollFlags::IN)
         {
             let _ = rustix::io::read(resized, &mut buffer);
             let _ = tcsetwinsize(master, size(input));
         }
-        if input_open && from_input.intersects(PollFlags::IN | PollFlags::HUP) {
+        if listening && from_input.intersects(PollFlags::IN | PollFlags::HUP) {
             match rustix::io::read(input, &mut buffer) {
                 Ok(length) if length > 0 => write_all(master.as_fd(), &buffer[..length]),
                 Err(Errno::INTR | Errno::AGAIN) => {}
@@ -89,6 +99,11 @@ pub(crate) fn relay(
             }
         }
     }
+}
+
+/// What is absent stands in as the master with no events asked for.
+fn watch<'a>(master: &'a OwnedFd, fd: Option<BorrowedFd<'a>>) -> (BorrowedFd<'a>, PollFlags) {
+    fd.map_or((master.as_fd(), PollFlags::empty()), |fd| (fd, PollFlags::IN))
 }
 
 fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) {

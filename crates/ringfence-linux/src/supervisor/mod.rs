@@ -5,9 +5,12 @@
 //! they always enforce: "continue" is never a permission. What is denied becomes an exact [`Violation`]
 //! and fails with `EACCES`, so that the program reads "Permission denied" and not a puzzling "No such file".
 //!
+//! When a person can be asked, a refused open becomes a question instead ([`Ask`]), and the call waits.
+//!
 //! Two things only the supervisor can refuse, because the mounts were made before they existed: names on
 //! the protect list that are created later, and denied files that appear later.
 
+mod ask;
 mod call;
 mod git_config;
 mod hidden;
@@ -19,14 +22,17 @@ mod witness;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome, RuleLayer, Violation};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+pub use ask::Ask;
 pub use witness::now_ms;
 
+use ask::{Desk, Wish};
 use call::{Call, Last, PathArg};
 use notif::Notification;
 use target::{PathBuffer, Resolved, read_path, resolve};
@@ -45,6 +51,10 @@ pub struct Supervisor<'a> {
     /// The sandbox's root directory, as a place to resolve its paths from.
     root: Option<OwnedFd>,
     report: &'a mut dyn FnMut(Violation),
+    /// Where refusals become questions; none when nobody is asked.
+    desk: Option<Desk>,
+    /// A copy of the listener for answers that come later.
+    listener: Option<Arc<OwnedFd>>,
     /// What was reported already: the same refusal is told once.
     told: HashSet<(Operation, String)>,
     path: Box<PathBuffer>,
@@ -83,8 +93,15 @@ enum Resource {
 }
 
 impl<'a> Supervisor<'a> {
-    pub fn new(policy: &'a Filesystem, watched: &'a Watched, report: &'a mut dyn FnMut(Violation)) -> Self {
+    pub fn new(
+        policy: &'a Filesystem,
+        watched: &'a Watched,
+        ask: Option<Arc<dyn Ask>>,
+        report: &'a mut dyn FnMut(Violation),
+    ) -> Self {
         Self {
+            desk: ask.map(Desk::new),
+            listener: None,
             policy,
             watched,
             root: None,
@@ -104,10 +121,13 @@ impl<'a> Supervisor<'a> {
             Answer::Continue => notif::let_continue(listener, notification.id),
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
-            Answer::Deny(denial) => {
-                self.tell(&notification, denial);
-                notif::refuse(listener, notification.id, Errno::ACCESS)
-            }
+            Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
+                Some(violation) => {
+                    self.tell(violation);
+                    notif::refuse(listener, notification.id, Errno::ACCESS)
+                }
+                None => Ok(()),
+            },
         };
     }
 
@@ -345,8 +365,41 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    fn tell(&mut self, notification: &Notification, denial: Denial) {
+    /// Makes a question of the refusal. What is not asked about comes back.
+    fn ask(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        denial: Denial,
+    ) -> Option<Violation> {
+        let access = denial.access;
+        let wish = self.wish(notification, &denial);
         let violation = witness::violation(notification.tid, denial);
+        let (Some(desk), Some(wish)) = (&self.desk, wish) else { return Some(violation) };
+        if self.listener.is_none() {
+            self.listener = listener.try_clone_to_owned().ok().map(Arc::new);
+        }
+        match &self.listener {
+            Some(listener) => desk.take(listener, notification.id, violation, access, wish),
+            None => Some(violation),
+        }
+    }
+
+    /// How the call could be carried out for its caller, if it can.
+    fn wish(&self, notification: &Notification, denial: &Denial) -> Option<Wish> {
+        self.desk.as_ref()?;
+        let Resource::Path(path) = &denial.resource else { return None };
+        if !ask::can_be_carried_out(denial.operation) {
+            return None;
+        }
+        let (flags, mode) = match Call::decode(notification) {
+            Call::Open { flags, mode, .. } => (flags, mode),
+            _ => return None,
+        };
+        Some(Wish { path: path.clone(), flags, mode, tid: notification.tid })
+    }
+
+    fn tell(&mut self, violation: Violation) {
         if self.told.insert((violation.operation, violation.resource.clone())) {
             (self.report)(violation);
         }

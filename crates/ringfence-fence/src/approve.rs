@@ -1,0 +1,164 @@
+//! Asking a person.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use ringfence_model::{Decision, Grant, Violation};
+
+use crate::BoxFuture;
+
+/// How long a person has, unless configured otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a person is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// What was refused, by which rule, and who wanted it.
+    pub violation: Violation,
+    /// The command that is running, as it was given.
+    pub command: String,
+    /// The smallest grant that would have let it through.
+    pub grant: Grant,
+}
+
+/// Answers questions. The answer to a question that is not answered in time is no.
+pub trait Approver: Send + Sync + std::fmt::Debug {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision>;
+}
+
+/// Where an answer came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answered {
+    ByApprover,
+    ByClock,
+}
+
+/// Asks and waits for the answer, at most so long.
+pub fn ask_within(approver: &dyn Approver, question: &Question, timeout: Duration) -> (Decision, Answered) {
+    match wait(approver.ask(question), timeout) {
+        Some(decision) => (decision, Answered::ByApprover),
+        None => (Decision::Deny, Answered::ByClock),
+    }
+}
+
+/// Refuses everything: for runs that nobody watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AutoDeny;
+
+impl Approver for AutoDeny {
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Decision> {
+        Box::pin(std::future::ready(Decision::Deny))
+    }
+}
+
+/// Allows everything, once each. Only for a person to choose, never a default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AutoApprove;
+
+impl Approver for AutoApprove {
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Decision> {
+        Box::pin(std::future::ready(Decision::AllowOnce))
+    }
+}
+
+/// Asks a function: for programs that embed ringfence.
+pub struct Callback<F>(pub F);
+
+impl<F> std::fmt::Debug for Callback<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Callback")
+    }
+}
+
+impl<F: Fn(&Question) -> Decision + Send + Sync> Approver for Callback<F> {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision> {
+        Box::pin(std::future::ready((self.0)(question)))
+    }
+}
+
+/// Waits for a future on this thread, without a runtime.
+fn wait<T>(future: BoxFuture<'_, T>, timeout: Duration) -> Option<T> {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let deadline = Instant::now() + timeout;
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Some(value);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_model::{Access, GrantScope, Operation, Severity, ViolationKind};
+
+    fn question() -> Question {
+        Question {
+            violation: Violation {
+                kind: ViolationKind::SensitiveFileAccess,
+                severity: Severity::High,
+                operation: Operation::Open,
+                resource: "/home/u/.ssh/id".to_owned(),
+                access: Some(Access::Read),
+                reason: None,
+                rule: None,
+                rule_source: None,
+                pid: None,
+                program: None,
+                argv: vec![],
+                time_ms: 0,
+                certain: true,
+                blocked: true,
+                message: String::new(),
+            },
+            command: "cat ~/.ssh/id".to_owned(),
+            grant: Grant {
+                path: "/home/u/.ssh/id".into(),
+                access: Access::Read,
+                scope: GrantScope::Once,
+                recursive: false,
+            },
+        }
+    }
+
+    #[derive(Debug)]
+    struct Silent;
+
+    impl Approver for Silent {
+        fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Decision> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn silence_is_a_refusal() {
+        let answer = ask_within(&Silent, &question(), Duration::from_millis(5));
+        assert_eq!(answer, (Decision::Deny, Answered::ByClock));
+    }
+
+    #[test]
+    fn the_ready_made_ones_do_what_they_say() {
+        let long = Duration::from_secs(5);
+        assert_eq!(ask_within(&AutoDeny, &question(), long).0, Decision::Deny);
+        assert_eq!(ask_within(&AutoApprove, &question(), long).0, Decision::AllowOnce);
+        let callback = Callback(|question: &Question| {
+            if question.command.starts_with("cat") { Decision::AllowSession } else { Decision::Deny }
+        });
+        assert_eq!(ask_within(&callback, &question(), long).0, Decision::AllowSession);
+    }
+}

@@ -1,0 +1,203 @@
+//! Live approval: the refused call waits while a person is asked, and goes on when the answer is yes.
+//!
+//! Nothing is run twice and nothing runs outside. A file is opened by the supervisor itself — on its own
+//! copy of the arguments, no link followed, and only if it still is the file the person was shown — and the
+//! descriptor is handed to the waiting call. The question is asked on a thread of its own: other calls of
+//! the sandbox do not wait for it. One resource is asked about once in a run, however many calls wait.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ringfence_model::{Access, Decision, Grant, GrantScope, Operation, Violation};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use super::notif;
+
+/// Who is asked, and who hears what came of it.
+pub trait Ask: Send + Sync {
+    /// Whether this refusal is worth a question at all.
+    fn wants(&self, violation: &Violation) -> bool;
+
+    /// Asks, and waits for the answer. No answer in time is a refusal.
+    fn ask(&self, violation: &Violation, grant: &Grant) -> Decision;
+
+    /// A decision was made and carried out (or could not be, for the given reason).
+    fn settled(&self, violation: &Violation, grant: &Grant, decision: Decision, outcome: Result<(), Errno>);
+
+    /// A call was refused in the end.
+    fn refused(&self, violation: Violation);
+
+    /// The person wants the whole run to end.
+    fn abort(&self);
+}
+
+/// How a waiting call can be carried out on behalf of its caller.
+#[derive(Debug, Clone)]
+pub(super) struct Wish {
+    pub(super) path: PathBuf,
+    pub(super) flags: i32,
+    pub(super) mode: u32,
+    pub(super) tid: i32,
+}
+
+struct Waiting {
+    listener: Arc<OwnedFd>,
+    id: u64,
+    wish: Wish,
+}
+
+enum State {
+    Asking(Vec<Waiting>),
+    Allowed,
+    Refused,
+}
+
+/// The questions of one run and their answers.
+#[derive(Clone)]
+pub(super) struct Desk {
+    ask: Arc<dyn Ask>,
+    states: Arc<Mutex<HashMap<(PathBuf, Access), State>>>,
+}
+
+impl Desk {
+    pub(super) fn new(ask: Arc<dyn Ask>) -> Self {
+        Self { ask, states: Arc::default() }
+    }
+
+    /// Takes over the call, unless nobody would be asked: then the violation comes back.
+    pub(super) fn take(
+        &self,
+        listener: &Arc<OwnedFd>,
+        id: u64,
+        violation: Violation,
+        access: Access,
+        wish: Wish,
+    ) -> Option<Violation> {
+        if !self.ask.wants(&violation) {
+            return Some(violation);
+        }
+        let key = (wish.path.clone(), access);
+        let waiting = Waiting { listener: Arc::clone(listener), id, wish };
+        let mut states = self.states();
+        match states.get_mut(&key) {
+            Some(State::Asking(queue)) => queue.push(waiting),
+            Some(State::Allowed) => {
+                drop(states);
+                let shown = look(&key.0);
+                if carry_out(&waiting, shown.as_ref()).is_err() {
+                    let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
+                }
+            }
+            Some(State::Refused) => {
+                drop(states);
+                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
+            }
+            None => {
+                states.insert(key.clone(), State::Asking(vec![waiting]));
+                drop(states);
+                let desk = self.clone();
+                // Without a thread nobody can be asked, and what nobody answers is refused.
+                let spawned = std::thread::Builder::new()
+                    .name("approval".to_owned())
+                    .spawn({
+                        let (desk, key, violation) = (desk.clone(), key.clone(), violation.clone());
+                        move || desk.question(&key, violation)
+                    });
+                if spawned.is_err() {
+                    desk.answer(&key, violation, Decision::Deny, None);
+                }
+            }
+        }
+        None
+    }
+
+    fn question(&self, key: &(PathBuf, Access), violation: Violation) {
+        let shown = look(&key.0);
+        let decision = self.ask.ask(&violation, &grant(key, GrantScope::Once));
+        self.answer(key, violation, decision, shown.as_ref());
+    }
+
+    fn answer(&self, key: &(PathBuf, Access), violation: Violation, decision: Decision, shown: Option<&Stat>) {
+        let state = if decision.allows() { State::Allowed } else { State::Refused };
+        let queue = match self.states().insert(key.clone(), state) {
+            Some(State::Asking(queue)) => queue,
+            _ => vec![],
+        };
+        let scope = match decision {
+            Decision::AllowSession => GrantScope::Session,
+            Decision::AllowPermanent => GrantScope::Permanent,
+            Decision::AllowOnce | Decision::Deny | Decision::Abort => GrantScope::Once,
+        };
+        let mut outcome = Ok(());
+        for waiting in &queue {
+            if decision.allows() {
+                if let Err(errno) = carry_out(waiting, shown) {
+                    let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, errno);
+                    outcome = Err(errno);
+                }
+            } else {
+                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
+            }
+        }
+        self.ask.settled(&violation, &grant(key, scope), decision, outcome);
+        if !decision.allows() {
+            self.ask.refused(violation);
+        }
+        if decision == Decision::Abort {
+            self.ask.abort();
+        }
+    }
+
+    fn states(&self) -> MutexGuard<'_, HashMap<(PathBuf, Access), State>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a call of this kind can be carried out on the caller's behalf.
+pub(super) fn can_be_carried_out(operation: Operation) -> bool {
+    matches!(operation, Operation::Open | Operation::Create)
+}
+
+fn grant(key: &(PathBuf, Access), scope: GrantScope) -> Grant {
+    Grant { path: key.0.clone(), access: key.1, scope, recursive: false }
+}
+
+fn look(path: &Path) -> Option<Stat> {
+    rustix::fs::stat(path).ok()
+}
+
+/// Opens the file and hands it to the waiting call.
+fn carry_out(waiting: &Waiting, shown: Option<&Stat>) -> Result<(), Errno> {
+    let Wish { path, flags, mode, tid } = &waiting.wish;
+    let umask = umask(*tid).unwrap_or(0o022);
+    #[expect(clippy::cast_sign_loss, reason = "flag bits")]
+    let mut open = OFlags::from_bits_retain(*flags as u32);
+    let cloexec = open.contains(OFlags::CLOEXEC);
+    // Whoever asked for an exclusive creation was told by the kernel that nothing is there.
+    open |= OFlags::CLOEXEC | OFlags::NOCTTY;
+    open.remove(OFlags::NOFOLLOW);
+    let create = if open.contains(OFlags::CREATE) { Mode::from_raw_mode(mode & !umask & 0o777) } else { Mode::empty() };
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let file = rustix::fs::openat2(rustix::fs::CWD, path.as_path(), open, create, resolve)?;
+    let opened = rustix::fs::fstat(&file)?;
+    if shown.is_some_and(|shown| (shown.st_dev, shown.st_ino) != (opened.st_dev, opened.st_ino)) {
+        return Err(Errno::ACCESS);
+    }
+    // A directory of the host would be a way to everything around it.
+    if FileType::from_raw_mode(opened.st_mode) != FileType::RegularFile {
+        return Err(Errno::ACCESS);
+    }
+    if !notif::is_valid(waiting.listener.as_fd(), waiting.id) {
+        return Err(Errno::SRCH);
+    }
+    notif::inject(waiting.listener.as_fd(), waiting.id, file.as_fd(), cloexec)
+}
+
+fn umask(tid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let text = status.lines().find_map(|line| line.strip_prefix("Umask:"))?.trim();
+    u32::from_str_radix(text, 8).ok()
+}

@@ -1,0 +1,168 @@
+//! Asking at the terminal: one question, one key.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_fence::BoxFuture;
+use ringfence_fence::approve::{Approver, Question};
+use ringfence_model::{Access, Decision};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::terminal::RawTerminal;
+
+/// Keeps whoever copies the terminal's input from taking the answer.
+#[derive(Debug)]
+pub struct Pause {
+    paused: AtomicBool,
+    wake: OwnedFd,
+}
+
+impl Pause {
+    pub fn new() -> rustix::io::Result<Self> {
+        Ok(Self {
+            paused: AtomicBool::new(false),
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
+    /// Readable when [`is_paused`](Self::is_paused) may have changed.
+    pub(crate) fn wake(&self) -> rustix::fd::BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    fn set(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Release);
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Asks the person at the controlling terminal.
+#[derive(Debug)]
+pub struct TerminalApprover {
+    /// One question at a time.
+    turn: Mutex<()>,
+    pause: Arc<Pause>,
+    timeout: Duration,
+}
+
+impl TerminalApprover {
+    #[must_use]
+    pub fn new(pause: Arc<Pause>, timeout: Duration) -> Self {
+        Self { turn: Mutex::new(()), pause, timeout }
+    }
+
+    /// Whether there is a terminal to ask at.
+    #[must_use]
+    pub fn available() -> bool {
+        open_terminal().is_ok()
+    }
+
+    fn ask_now(&self, question: &Question) -> Decision {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(terminal) = open_terminal() else { return Decision::Deny };
+        self.pause.set(true);
+        let decision = converse(&terminal, question, self.timeout).unwrap_or(Decision::Deny);
+        self.pause.set(false);
+        decision
+    }
+}
+
+impl Approver for TerminalApprover {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision> {
+        Box::pin(async move { self.ask_now(question) })
+    }
+}
+
+fn open_terminal() -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(c"/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn converse(terminal: &OwnedFd, question: &Question, timeout: Duration) -> Result<Decision, Errno> {
+    let raw = RawTerminal::new(terminal.as_fd())?;
+    let text = text(question).replace('\n', "\r\n");
+    rustix::io::write(terminal, text.as_bytes())?;
+    let deadline = Instant::now() + timeout;
+    let (decision, word) = loop {
+        match read_key(terminal, deadline)? {
+            None => break (Decision::Deny, "no answer: denied"),
+            Some(b'o' | b'O' | b'y' | b'Y') => break (Decision::AllowOnce, "allowed once"),
+            Some(b's' | b'S') => break (Decision::AllowSession, "allowed for this session"),
+            Some(b'a' | b'A') => break (Decision::AllowPermanent, "allowed from now on"),
+            Some(b'd' | b'D' | b'n' | b'N' | 0x1b) => break (Decision::Deny, "denied"),
+            // Ctrl-C, Ctrl-D.
+            Some(b'q' | b'Q' | 3 | 4) => break (Decision::Abort, "denied, and the command ends"),
+            Some(_) => {}
+        }
+    };
+    rustix::io::write(terminal, format!("{word}\r\n").as_bytes())?;
+    drop(raw);
+    Ok(decision)
+}
+
+fn read_key(terminal: &OwnedFd, deadline: Instant) -> Result<Option<u8>, Errno> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        let wait = Timespec {
+            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut fds = [PollFd::new(terminal, PollFlags::IN)];
+        match poll(&mut fds, Some(&wait)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        if fds[0].revents().is_empty() {
+            continue;
+        }
+        let mut key = [0];
+        return match rustix::io::read(terminal, &mut key)? {
+            0 => Ok(None),
+            _ => Ok(Some(key[0])),
+        };
+    }
+}
+
+/// The question. Everything that comes from inside is shown escaped.
+fn text(question: &Question) -> String {
+    let violation = &question.violation;
+    let who = if violation.argv.is_empty() {
+        violation.program.as_deref().map(printable).unwrap_or_else(|| "the command".to_owned())
+    } else {
+        printable(&violation.argv.join(" "))
+    };
+    let verb = match question.grant.access {
+        Access::Read => "read",
+        Access::Write => "write",
+        Access::Execute => "run",
+    };
+    let resource = printable(&question.grant.path.to_string_lossy());
+    let why = violation.message.split_once(": ").map_or("", |(_, why)| why);
+    format!(
+        "\nringfence: `{}` wants to {verb} {resource}\n           {}\n           allow [o]nce, for this [s]ession, [a]lways; [d]eny, or [q]uit? ",
+        shortened(&who),
+        printable(why)
+    )
+}
+
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 120;
+    if text.chars().count() <= LONGEST {
+        return text.to_owned();
+    }
+    text.chars().take(LONGEST).chain(['…']).collect()
+}
