@@ -1,0 +1,56 @@
+//! All host-side file access to a workspace.
+//!
+//! A [`Workspace`] is a directory held by descriptor. Every operation names a path relative to it and is
+//! resolved by the kernel beneath that descriptor, so that nothing the directory contains can lead out of
+//! it, however it changes meanwhile:
+//!
+//! - `..` and absolute paths are refused; names such as `a..b` and `..foo` are ordinary names.
+//! - Symbolic links that stay inside are followed; those that lead out, and magic links, are refused.
+//! - A file with further names (hard links) outside is not read: its content is not the workspace's.
+//! - A file is never changed in place while it has other names; it is replaced, so they keep their content.
+//! - Removing never follows links.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`path`] | which names are accepted |
+//! | [`workspace`] | the directory, its mode, quota and small operations |
+//! | [`tree`], [`search`] | listing, measuring and searching |
+//! | [`edit`], [`patch`] | changing text |
+//! | [`sessions`] | many workspaces below one directory: names, layout, clean-up |
+//! | [`seed`], [`media`] | files brought in from outside |
+//! | [`map`] | host paths and the paths inside a container |
+//!
+//! **Invariant:** after a workspace is opened, no path of the host is ever resolved again for it.
+#![forbid(unsafe_code)]
+
+mod atomic;
+mod beneath;
+mod error;
+mod facts;
+mod hardlink;
+mod remove;
+mod walk;
+
+pub mod edit;
+pub mod map;
+pub mod media;
+pub mod patch;
+pub mod path;
+pub mod search;
+pub mod seed;
+pub mod sessions;
+pub mod slug;
+pub mod tree;
+pub mod workspace;
+
+pub use edit::Occurrence;
+pub use map::{Mount, MountMode, PathMap};
+pub use media::{MediaPlace, StagedMedia};
+pub use patch::PatchReport;
+pub use path::clean_input;
+pub use search::{Match, SearchOptions, SearchReport};
+pub use seed::BOOTSTRAP_FILES;
+pub use sessions::{SessionOptions, Sessions};
+pub use slug::{container_name, session_slug};
+pub use tree::{Entry, ListOptions, Listing};
+pub use workspace::{FileKind, FileStat, HardLinks, Mode, RemoveDepth, Workspace, WorkspaceOptions};

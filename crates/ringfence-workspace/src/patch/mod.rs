@@ -1,0 +1,198 @@
+//! Patches in the format that agents write, applied as a whole or not at all.
+//!
+//! ```text
+//! *** Begin Patch
+//! *** Add File: src/new.rs
+//! +fn new() {}
+//! *** Update File: src/lib.rs
+//! *** Move to: src/main.rs
+//! @@ fn greet
+//!  context
+//! -old line
+//! +new line
+//! *** End of File
+//! *** Delete File: src/old.rs
+//! *** End Patch
+//! ```
+//!
+//! Everything is read and computed first; then all new contents are staged beside their destinations; only
+//! then are they put into place, and put back if one of them cannot be. Whoever kills the program in that
+//! last moment may find some files new and some old, each of them whole.
+
+mod hunk;
+mod parse;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ringfence_model::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::atomic::IfThere;
+use crate::error::explain;
+use crate::path::Inner;
+use crate::workspace::{RemoveDepth, Workspace};
+
+use parse::Change;
+
+/// What a patch did, paths in the order of the patch.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PatchReport {
+    pub added: Vec<PathBuf>,
+    pub updated: Vec<PathBuf>,
+    pub deleted: Vec<PathBuf>,
+    /// From and to.
+    pub moved: Vec<(PathBuf, PathBuf)>,
+}
+
+/// The state of the files the patch touches, as it will be. None: not there.
+type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
+
+impl Workspace {
+    /// Applies a patch: all of it, or nothing.
+    pub fn apply_patch(&self, text: &str) -> Result<PatchReport> {
+        let changes = parse::parse(text)?;
+        let mut report = PatchReport::default();
+        let mut before = Files::new();
+        let mut after = Files::new();
+        for change in &changes {
+            self.compute(change, &mut before, &mut after, &mut report)?;
+        }
+        self.put(&before, after, &report.moved)?;
+        Ok(report)
+    }
+
+    fn compute(
+        &self,
+        change: &Change,
+        before: &mut Files,
+        after: &mut Files,
+        report: &mut PatchReport,
+    ) -> Result<()> {
+        match change {
+            Change::Add { path, content } => {
+                let path = self.known(path, before, after)?;
+                self.must_be_writable(&path)?;
+                if after.get(&path).is_some_and(Option::is_some) {
+                    return Err(
+                        wrong(format!("cannot add {}: it exists", path.display())).hint("update it instead")
+                    );
+                }
+                after.insert(path.clone(), Some(content.clone().into_bytes()));
+                report.added.push(path);
+            }
+            Change::Delete { path } => {
+                let path = self.known(path, before, after)?;
+                self.must_be_writable(&path)?;
+                if after.insert(path.clone(), None).flatten().is_none() {
+                    return Err(missing("delete", &path));
+                }
+                report.deleted.push(path);
+            }
+            Change::Update { path, move_to, hunks } => {
+                let path = self.known(path, before, after)?;
+                self.must_be_writable(&path)?;
+                let Some(Some(old)) = after.get(&path) else { return Err(missing("update", &path)) };
+                let new = hunk::apply(&path, old, hunks)?;
+                match move_to {
+                    None => {
+                        after.insert(path.clone(), Some(new));
+                        report.updated.push(path);
+                    }
+                    Some(target) => {
+                        let target = self.known(target, before, after)?;
+                        if target != path && after.get(&target).is_some_and(Option::is_some) {
+                            return Err(wrong(format!("cannot move to {}: it exists", target.display())));
+                        }
+                        after.insert(path.clone(), None);
+                        after.insert(target.clone(), Some(new));
+                        report.moved.push((path, target));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a file the first time it is named, and gives its tidy path.
+    fn known(&self, path: &Path, before: &mut Files, after: &mut Files) -> Result<PathBuf> {
+        let path = Inner::of_entry(path)?.as_path().to_owned();
+        if !before.contains_key(&path) {
+            let content = match self.read(&path) {
+                Ok(content) => Some(content),
+                Err(error) if error.kind == ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+            before.insert(path.clone(), content.clone());
+            after.insert(path.clone(), content);
+        }
+        Ok(path)
+    }
+
+    fn put(&self, before: &Files, after: Files, moved: &[(PathBuf, PathBuf)]) -> Result<()> {
+        let mut staged = Vec::new();
+        let mut to_remove = Vec::new();
+        let mut made = Vec::new();
+        let mut done: Vec<PathBuf> = Vec::new();
+        let go = || -> Result<()> {
+            for (path, content) in after {
+                match content {
+                    unchanged if before.get(&path) == Some(&unchanged) => {}
+                    Some(content) => {
+                        made.extend(self.missing_parents(&path));
+                        let source = moved.iter().find(|(_, to)| *to == path).map(|(from, _)| from.as_path());
+                        staged.push((self.stage(&path, &content, source)?, path));
+                    }
+                    None => to_remove.push(path),
+                }
+            }
+            for (file, path) in staged.drain(..) {
+                file.commit(IfThere::Replace).map_err(|errno| explain("write", &path, errno))?;
+                done.push(path);
+            }
+            for path in &to_remove {
+                self.remove(path, RemoveDepth::Single)?;
+                done.push(path.clone());
+            }
+            Ok(())
+        };
+        let outcome = go();
+        if outcome.is_err() {
+            drop(staged);
+            self.put_back(before, &done);
+            // Deepest first; one that somebody else uses by now stays.
+            for directory in made.iter().rev() {
+                let _ = self.remove(directory, RemoveDepth::Single);
+            }
+        }
+        outcome
+    }
+
+    /// Directories that writing `path` will make, outermost first.
+    fn missing_parents(&self, path: &Path) -> Vec<PathBuf> {
+        let parents = path.ancestors().skip(1).take_while(|parent| !parent.as_os_str().is_empty());
+        let mut missing: Vec<PathBuf> =
+            parents.take_while(|parent| !self.exists(parent)).map(Path::to_owned).collect();
+        missing.reverse();
+        missing
+    }
+
+    fn put_back(&self, before: &Files, done: &[PathBuf]) {
+        for path in done {
+            // The error that led here is the one to report; a second one adds nothing.
+            let _ = match before.get(path) {
+                Some(Some(content)) => self.write(path, content),
+                _ => self.remove(path, RemoveDepth::Single).map(drop),
+            };
+        }
+    }
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::Validation, message)
+}
+
+fn missing(doing: &str, path: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, format!("cannot {doing} {}: there is no such file", path.display()))
+}

@@ -1,0 +1,159 @@
+//! Finding text in files.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use ringfence_model::{Error, ErrorKind, Result};
+use rustix::fs::FileType;
+use serde::{Deserialize, Serialize};
+
+use crate::beneath::{READ, facts_of, open_plain_at};
+use crate::edit::positions;
+use crate::path::Inner;
+use crate::tree::{self, Next};
+use crate::workspace::{HardLinks, Workspace};
+
+/// What to look for, and how far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchOptions {
+    pub ignore_case: bool,
+    pub max_matches: usize,
+    pub max_files: usize,
+    /// Larger files are passed over.
+    pub max_file_bytes: u64,
+    /// Names of directories that are not entered.
+    pub skip: Vec<String>,
+}
+
+impl Default for SearchOptions {
+    fn default() -> Self {
+        Self {
+            ignore_case: false,
+            max_matches: 1000,
+            max_files: 50_000,
+            max_file_bytes: 4 << 20,
+            skip: [".git", "node_modules", "target"].map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// One line that contains the text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Match {
+    pub path: PathBuf,
+    /// Counted from 1.
+    pub line: usize,
+    /// At most [`Match::LONGEST`] bytes of it.
+    pub text: String,
+}
+
+impl Match {
+    pub const LONGEST: usize = 500;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchReport {
+    pub matches: Vec<Match>,
+    pub files_searched: usize,
+    /// Too large, not text, not readable, or with names outside the workspace.
+    pub files_passed_over: usize,
+    /// A limit ended the search.
+    pub truncated: bool,
+}
+
+/// A file that may be searched, as the walk saw it.
+struct Candidate {
+    path: PathBuf,
+    id: (u64, u64),
+    names: u64,
+    changed_ns: i128,
+}
+
+impl Workspace {
+    /// Looks for `text` (plain, no pattern) in the text files below `path`. Follows no link.
+    pub fn search(&self, path: &Path, text: &str, options: &SearchOptions) -> Result<SearchReport> {
+        if text.is_empty() || text.contains('\n') {
+            return Err(Error::new(
+                ErrorKind::Validation,
+                "the text to search must be one line and not empty",
+            ));
+        }
+        let inner = Inner::new(path)?;
+        let top = self.open_directory(&inner)?;
+        let mut report = SearchReport::default();
+        let mut candidates = Vec::new();
+        // Names seen of each file, to know whether all of them are inside. One that is moved around
+        // meanwhile is not counted twice: moving it changes its time.
+        let mut seen: HashMap<((u64, u64), i128), u64> = HashMap::new();
+        tree::visit(top.as_fd(), &mut |below, facts| {
+            let skipped =
+                below.file_name().is_some_and(|name| options.skip.iter().any(|skip| name == skip.as_str()));
+            match facts.kind {
+                FileType::Directory if skipped => return Next::Skip,
+                FileType::RegularFile if facts.size > options.max_file_bytes => report.files_passed_over += 1,
+                FileType::RegularFile => {
+                    let id = (facts.device, facts.inode);
+                    let changed_ns = facts.changed_ns;
+                    *seen.entry((id, changed_ns)).or_default() += 1;
+                    candidates.push(Candidate { path: below.to_owned(), id, names: facts.names, changed_ns });
+                }
+                _ => {}
+            }
+            if candidates.len() >= options.max_files {
+                report.truncated = true;
+                return Next::Stop;
+            }
+            Next::Enter
+        });
+        let needle = folded(text.as_bytes(), options.ignore_case);
+        for candidate in candidates {
+            let key = (candidate.id, candidate.changed_ns);
+            let all_inside = seen.get(&key).is_some_and(|&found| found >= candidate.names);
+            if !all_inside && self.options().hard_links == HardLinks::InsideOnly {
+                report.files_passed_over += 1;
+                continue;
+            }
+            let Some(content) = read_text(top.as_fd(), &candidate, options.max_file_bytes) else {
+                report.files_passed_over += 1;
+                continue;
+            };
+            report.files_searched += 1;
+            let shown = inner.as_path().join(&candidate.path);
+            for (number, line) in content.split(|&byte| byte == b'\n').enumerate() {
+                if positions(&folded(line, options.ignore_case), &needle).is_empty() {
+                    continue;
+                }
+                if report.matches.len() >= options.max_matches {
+                    report.truncated = true;
+                    return Ok(report);
+                }
+                let kept = &line[..line.len().min(Match::LONGEST)];
+                let text = String::from_utf8_lossy(kept).trim_end_matches('\r').to_owned();
+                report.matches.push(Match { path: shown.clone(), line: number + 1, text });
+            }
+        }
+        Ok(report)
+    }
+}
+
+fn folded(text: &[u8], ignore_case: bool) -> Vec<u8> {
+    if ignore_case { String::from_utf8_lossy(text).to_lowercase().into_bytes() } else { text.to_vec() }
+}
+
+/// The content, when it is still the file that the walk saw, and is text.
+fn read_text(top: std::os::fd::BorrowedFd<'_>, candidate: &Candidate, limit: u64) -> Option<Vec<u8>> {
+    let fd = open_plain_at(top, &candidate.path, READ).ok()?;
+    let facts = facts_of(&fd).ok()?;
+    if facts.kind != FileType::RegularFile || (facts.device, facts.inode) != candidate.id {
+        return None;
+    }
+    let mut content = Vec::new();
+    File::from(fd).take(limit).read_to_end(&mut content).ok()?;
+    let head = &content[..content.len().min(8192)];
+    (!head.contains(&0)).then_some(content)
+}
