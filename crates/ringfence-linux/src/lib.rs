@@ -11,6 +11,7 @@ pub mod landlock;
 pub mod launch;
 mod mounts;
 pub mod plan;
+pub mod probe;
 pub mod report;
 pub mod seccomp;
 mod stage;

@@ -1,0 +1,158 @@
+//! What this machine can enforce: every mechanism is tried, not guessed from versions.
+//!
+//! [`examine`] gives data; whoever asked prints it. Each [`Check`] says what was found, what it costs when
+//! it is missing, and the command that puts it right.
+//!
+//! | module | what it looks at |
+//! |---|---|
+//! | [`kernel`] | namespaces, proc, Landlock, seccomp, access to supervised processes |
+//! | [`machine`] | control groups, `/dev/fuse`, containers, nesting, room for the ledger |
+//! | [`tools`] | bubblewrap, docker, `sandbox-exec` |
+//! | [`trial`] | a real sandbox that runs `true`, and which launcher follows from all of it |
+
+mod kernel;
+mod machine;
+mod tools;
+mod trial;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use ringfence_fence::CreateOptions;
+use ringfence_model::Error;
+
+use crate::host::Host;
+
+/// How it stands with one mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Status {
+    Ok,
+    /// There, but not all of it.
+    Degraded,
+    Missing,
+    /// Has no meaning on this system.
+    NotApplicable,
+}
+
+impl Status {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Degraded => "degraded",
+            Self::Missing => "missing",
+            Self::NotApplicable => "notApplicable",
+        }
+    }
+}
+
+/// Whether a fence can start without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Need {
+    Required,
+    Optional,
+}
+
+/// One mechanism.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// For programs; never changes.
+    pub id: &'static str,
+    /// For people.
+    pub title: &'static str,
+    pub status: Status,
+    pub need: Need,
+    /// What was found.
+    pub found: String,
+    /// What is lost, when it is not all there.
+    pub cost: Option<String>,
+    /// What to run or do about it.
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    fn new(id: &'static str, title: &'static str, status: Status, found: impl Into<String>) -> Self {
+        Self { id, title, status, need: Need::Optional, found: found.into(), cost: None, remedy: None }
+    }
+
+    fn required(mut self) -> Self {
+        self.need = Need::Required;
+        self
+    }
+
+    fn costs(mut self, cost: impl Into<String>) -> Self {
+        self.cost = Some(cost.into());
+        self
+    }
+
+    fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// It stands in the way of a fence.
+    #[must_use]
+    pub fn blocks(&self) -> bool {
+        self.need == Need::Required && self.status == Status::Missing
+    }
+}
+
+/// Which launcher `ringfence run` uses here, and why that one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// None: no fence can start.
+    pub launcher: Option<&'static str>,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The kernel's own name for its version.
+    pub kernel: String,
+    pub checks: Vec<Check>,
+    pub choice: Choice,
+}
+
+/// What the examination depends on.
+#[derive(Debug)]
+pub struct Questions<'a> {
+    pub host: &'a Host,
+    /// This program, for remedies that name it.
+    pub program: &'a Path,
+    /// A sandbox in an empty directory with nothing configured: what the machine can do.
+    pub plain: CreateOptions,
+    /// The sandbox `ringfence run` would make here, or why its configuration does not load.
+    pub here: Result<CreateOptions, Error>,
+    pub ledger: &'a Path,
+}
+
+/// Tries everything. Takes some tenths of a second, most of it for tools of others.
+#[must_use]
+pub fn examine(questions: Questions<'_>) -> Report {
+    let Questions { host, program, plain, here, ledger } = questions;
+    let container = machine::container(host);
+    let place = kernel::Place {
+        root: rustix::process::geteuid().is_root(),
+        container: container.as_deref(),
+        program: &program.to_string_lossy(),
+    };
+    let mut checks = kernel::checks(&place);
+    checks.extend([
+        machine::control_groups(),
+        machine::fuse(),
+        machine::in_container(container.as_deref()),
+        machine::nested(host),
+        machine::room_for(ledger),
+        tools::bubblewrap(host),
+        tools::docker(host),
+        tools::seatbelt(),
+    ]);
+    let fence = trial::fence(plain);
+    let here = trial::here(here);
+    let choice = trial::choose(&checks, &fence, &here);
+    checks.extend([fence, here]);
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    Report { kernel, checks, choice }
+}
