@@ -6,6 +6,7 @@ pub mod approval;
 pub mod capture;
 mod command;
 pub mod complete;
+pub mod doctor;
 pub mod environment;
 pub mod git;
 pub mod host;
