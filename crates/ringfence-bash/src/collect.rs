@@ -90,3 +90,86 @@ impl Script {
         found.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tree::Pipe;
+    use crate::walk::{FrameKind, WordRole};
+    use crate::word::SubStyle;
+
+    fn frames(text: &str, name: &str) -> String {
+        let script = crate::parse(text).unwrap();
+        let commands = script.simple_commands();
+        let found = commands.iter().find(|command| command.name().as_deref() == Some(name)).unwrap();
+        let words = found.context.frames.iter().map(|frame| match frame.kind {
+            FrameKind::Pipeline { index, len, negated, .. } => {
+                format!("{}{}/{len}", if negated { "!" } else { "" }, index + 1)
+            }
+            FrameKind::Function(name) => format!("function {}", name.as_literal().unwrap()),
+            kind => format!("{kind:?}").to_lowercase(),
+        });
+        words.collect::<Vec<_>>().join(" > ")
+    }
+
+    #[test]
+    fn context_tells_where_a_command_stands() {
+        for (text, want) in [
+            ("id", "1/1"),
+            ("a | id | b", "2/3"),
+            ("! id", "!1/1"),
+            ("a && id", "andor(and) > 1/1"),
+            ("a || id &", "background > andor(or) > 1/1"),
+            ("(id)", "1/1 > subshell > 1/1"),
+            ("f() { id; }", "1/1 > function f > group > 1/1"),
+            ("if id; then a; fi", "1/1 > condition > 1/1"),
+            ("if a; then id; fi", "1/1 > branch > 1/1"),
+            ("while a; do id; done", "1/1 > loop > 1/1"),
+            ("case x in x) id;; esac", "1/1 > branch > 1/1"),
+            ("echo \"$(id)\"", "1/1 > doublequote > cmdsub(paren) > 1/1"),
+            ("echo `id`", "1/1 > cmdsub(backquote) > 1/1"),
+            ("cat <(id)", "1/1 > procsub(read) > 1/1"),
+            ("echo ${x:-$(id)}", "1/1 > paramarg > cmdsub(paren) > 1/1"),
+            ("echo $(( $(id) ))", "1/1 > arith > cmdsub(paren) > 1/1"),
+            ("cat <<E\n$(id)\nE", "1/1 > heredoc > cmdsub(paren) > 1/1"),
+            ("[[ $(id) ]]", "1/1 > cond > cmdsub(paren) > 1/1"),
+            ("a=($(id))", "1/1 > array > cmdsub(paren) > 1/1"),
+            ("coproc id", "1/1 > coproc"),
+        ] {
+            assert_eq!(frames(text, "id"), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn context_answers_questions() {
+        let script = crate::parse("f() { a |& b && $(c); }").unwrap();
+        let commands = script.simple_commands();
+        let context =
+            |name: &str| &commands.iter().find(|c| c.name().as_deref() == Some(name)).unwrap().context;
+        assert_eq!(context("c").function().unwrap().bare(), Some("f"));
+        assert!(context("c").in_substitution() && !context("b").in_substitution());
+        assert!(context("a").in_child() && context("a").is_conditional());
+        let pipe = Some(Pipe::StdoutAndStderr);
+        let kind = |name: &str| context(name).pipeline().unwrap().kind;
+        assert!(
+            matches!(kind("b"), FrameKind::Pipeline { index: 1, len: 2, from, into: None, .. } if from == pipe)
+        );
+        assert!(matches!(kind("a"), FrameKind::Pipeline { index: 0, from: None, into, .. } if into == pipe));
+        assert!(context("c").inside(|kind| *kind == FrameKind::CmdSub(SubStyle::Paren)));
+    }
+
+    #[test]
+    fn lists_words_redirections_and_substitutions() {
+        let script = crate::parse("a b >c <<E $(d) \"$(e 2>f)\"\n`g`\nE\n").unwrap();
+        let mut words = Vec::new();
+        script.for_each_word(|_, role, word| words.push((role, word.as_literal().unwrap_or_default())));
+        let count = |role: WordRole| words.iter().filter(|(found, _)| *found == role).count();
+        assert_eq!(count(WordRole::Name), 4);
+        assert_eq!(count(WordRole::Argument), 3);
+        assert_eq!(count(WordRole::Target), 2);
+        assert_eq!(count(WordRole::Delimiter), 1);
+        assert_eq!(count(WordRole::HereDoc), 1);
+        assert_eq!(script.redirects().len(), 3);
+        assert_eq!(script.substitutions().len(), 3);
+        assert!(script.unsupported().is_empty());
+    }
+}

@@ -82,11 +82,9 @@ impl Parser<'_> {
     /// Makes the parts of a word from its pieces.
     pub(crate) fn finish(&mut self, pieces: Pieces) -> Result<Vec<Part>> {
         let Pieces { pieces, braces } = pieces;
-        let special = |piece: &Piece| matches!(piece, Piece::Special { byte: b'{' | b'}' | b',', .. });
         if !braces || !pieces.iter().any(|piece| matches!(piece, Piece::Special { byte: b'{', .. })) {
             return Ok(self.parts(pieces));
         }
-        debug_assert!(pieces.iter().any(special));
         let pieces = self.pair_braces(pieces)?;
         Ok(self.parts(pieces))
     }
@@ -116,8 +114,9 @@ impl Parser<'_> {
                 Piece::Special { byte: b'}', at } => match stack.pop() {
                     Some(open) => {
                         self.leave();
+                        let top = stack.is_empty();
                         let outer = stack.last_mut().map_or(&mut root, |outer| &mut outer.current);
-                        bare_group |= !self.close_brace(open, at, outer);
+                        bare_group |= !self.close_brace(open, at, outer) && top;
                     }
                     None => {
                         if bare_group && bare_comma {

@@ -109,3 +109,45 @@ impl Parser<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tree::{HereDoc, Target};
+
+    fn bodies(text: &str) -> Vec<(bool, String)> {
+        let script = crate::parse(text).unwrap();
+        let docs = script.redirects().into_iter().filter_map(|(_, redirect)| match &redirect.target {
+            Target::HereDoc(doc) => Some(doc.clone()),
+            Target::Word(_) | Target::Close => None,
+        });
+        let value = |doc: HereDoc| (doc.quoted, doc.body().as_literal().unwrap_or_else(|| "?".to_owned()));
+        docs.map(value).collect()
+    }
+
+    fn one(quoted: bool, body: &str) -> Vec<(bool, String)> {
+        vec![(quoted, body.to_owned())]
+    }
+
+    #[test]
+    fn bodies_are_what_bash_passes_on() {
+        assert_eq!(bodies("cat <<E\na\nb\nE\nc"), one(false, "a\nb\n"));
+        assert_eq!(bodies("cat <<'E'\n$a\\\nE\n"), one(true, "$a\\\n"));
+        assert_eq!(bodies("cat <<E\na\\\nb\\$c\\d\nE"), one(false, "ab$c\\d\n"));
+        assert_eq!(bodies("cat <<-E\n\t\ta\n\tE\n"), one(false, "a\n"));
+        assert_eq!(bodies("cat <<-'E'\n\ta\\\n\tb\n\tE\n"), one(true, "a\\\nb\n"));
+        assert_eq!(bodies("cat <<E\nE"), one(false, ""));
+        assert_eq!(bodies("cat <<E\na"), one(false, "a"));
+        assert_eq!(bodies("cat <<E\n E\nE \nE\n"), one(false, " E\nE \n"));
+        assert_eq!(bodies("cat <<E\n$x\nE"), one(false, "?"));
+        assert_eq!(bodies("cat <<A <<'B'\na\nA\nb\nB"), [one(false, "a\n"), one(true, "b\n")].concat());
+    }
+
+    #[test]
+    fn spans_of_a_stripped_body_point_into_the_source() {
+        let source = "cat <<-E\n\t\t$(id)\n\tE\n";
+        let script = crate::parse(source).unwrap();
+        let spans: Vec<_> =
+            script.substitutions().iter().map(|(span, _)| span.text(source).unwrap()).collect();
+        assert_eq!(spans, ["$(id)"]);
+    }
+}

@@ -260,3 +260,34 @@ fn after_body(body: &Command) -> After {
     let simple = matches!(body.kind, CommandKind::Simple(_));
     if simple || !body.redirects.is_empty() { After::Separator } else { After::Reserved }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ErrorKind;
+    use crate::tree::Time;
+
+    #[test]
+    fn pipelines_keep_their_prefixes() {
+        let script = crate::parse("! time -p ! a | b; time; c &").unwrap();
+        let [first, second, third] = script.items.as_slice() else { panic!("{script:?}") };
+        assert_eq!((first.first.negations, first.first.time), (2, Some(Time::Posix)));
+        assert_eq!(first.first.stages.len(), 2);
+        assert_eq!((second.first.time, second.first.stages.len()), (Some(Time::Default), 0));
+        assert!(third.background && !first.background);
+    }
+
+    #[test]
+    fn errors_point_at_the_trouble() {
+        for (text, kind, at, message) in [
+            ("a | | b", ErrorKind::Syntax, 4, "found `|` where a command is expected"),
+            ("a; done", ErrorKind::Syntax, 3, "found `done` where a command is expected"),
+            ("echo \"x", ErrorKind::Unterminated, 5, "a double quote is not closed"),
+            ("if a; then b", ErrorKind::Unterminated, 0, "`if` is not closed"),
+            ("echo $(a", ErrorKind::Unterminated, 5, "a substitution is not closed"),
+            ("cat <<$(x)\n", ErrorKind::Unsupported, 6, "this here-document delimiter is not supported"),
+        ] {
+            let error = crate::parse(text).unwrap_err();
+            assert_eq!((error.kind(), error.span().start, error.message()), (kind, at, message), "{text}");
+        }
+    }
+}

@@ -113,3 +113,52 @@ pub fn unquote(text: &str) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Segment, unquote};
+    use crate::word::Glob;
+
+    #[test]
+    fn unquotes_what_always_means_the_same() {
+        for (text, want) in [
+            ("rm", Some("rm")),
+            (r"r\m", Some("rm")),
+            ("'r'\"m\"", Some("rm")),
+            ("$'\\x72'm", Some("rm")),
+            ("r\\\nm", Some("rm")),
+            (r#""a\$b\"c\d""#, Some(r#"a$b"c\d"#)),
+            ("''", Some("")),
+            ("a#b", Some("a#b")),
+            ("[", Some("[")),
+            ("{}", Some("{}")),
+            ("a~", Some("a~")),
+            ("$x", None),
+            ("a*", None),
+            ("[a]", None),
+            ("~/x", None),
+            ("{a,b}", None),
+            ("$\"a\"", None),
+            ("`a`", None),
+            ("a b", None),
+            ("a=b", None),
+            ("a >b", None),
+            ("a\\", None),
+        ] {
+            assert_eq!(unquote(text).as_deref(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn segments_keep_what_is_known() {
+        let script = crate::parse("rm ~root/\"a b\"'c'*$x").unwrap();
+        let commands = script.simple_commands();
+        let want = [
+            Segment::Tilde("root".to_owned()),
+            Segment::Text("/a bc".to_owned()),
+            Segment::Glob(Glob::Star),
+            Segment::Unknown,
+        ];
+        assert_eq!(commands[0].simple.words[1].segments(), want);
+    }
+}

@@ -246,3 +246,72 @@ fn split_replacement(word: Word) -> Vec<Word> {
     }
     vec![Word { span, parts }, Word { span, parts: tail }]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{IndirectOp, Param, ParamOp, PartKind, ValueOp};
+
+    fn param(text: &str) -> Option<Param> {
+        let script = crate::parse(&format!("echo {text}")).unwrap();
+        let commands = script.simple_commands();
+        let part = commands[0].simple.words[1].parts[0].kind.clone();
+        match part {
+            PartKind::Param(param) => Some(*param),
+            PartKind::Unsupported(_) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn knows_the_forms() {
+        for (text, name, op) in [
+            ("$x", "x", ParamOp::Plain),
+            ("${x}", "x", ParamOp::Plain),
+            ("$1", "1", ParamOp::Plain),
+            ("${10}", "10", ParamOp::Plain),
+            ("${#x}", "x", ParamOp::Length),
+            ("${#}", "#", ParamOp::Plain),
+            ("${##}", "#", ParamOp::Length),
+            ("${#-}", "-", ParamOp::Length),
+            ("${#-x}", "#", ParamOp::Value(ValueOp::Default)),
+            ("${#:-x}", "#", ParamOp::Value(ValueOp::Default)),
+            ("${!x}", "x", ParamOp::Indirect(IndirectOp::Plain)),
+            ("${!x-y}", "x", ParamOp::Indirect(IndirectOp::Value(ValueOp::Default))),
+            ("${!x*}", "x", ParamOp::Prefix),
+            ("${!x@}", "x", ParamOp::Prefix),
+            ("${!x@P}", "x", ParamOp::Indirect(IndirectOp::Value(ValueOp::Transform('P')))),
+            ("${!}", "!", ParamOp::Plain),
+            ("${x:-y}", "x", ParamOp::Value(ValueOp::Default)),
+            ("${x=y}", "x", ParamOp::Value(ValueOp::Assign)),
+            ("${x:?y}", "x", ParamOp::Value(ValueOp::Error)),
+            ("${x+y}", "x", ParamOp::Value(ValueOp::Alternative)),
+            ("${x:1:2}", "x", ParamOp::Value(ValueOp::Substring)),
+            ("${x: -1}", "x", ParamOp::Value(ValueOp::Substring)),
+            ("${@:2}", "@", ParamOp::Value(ValueOp::Substring)),
+            ("${x##a}", "x", ParamOp::Value(ValueOp::RemovePrefix)),
+            ("${x%a}", "x", ParamOp::Value(ValueOp::RemoveSuffix)),
+            ("${x//a/b}", "x", ParamOp::Value(ValueOp::Replace)),
+            ("${x^^}", "x", ParamOp::Value(ValueOp::Case)),
+            ("${x@P}", "x", ParamOp::Value(ValueOp::Transform('P'))),
+            ("${?}", "?", ParamOp::Plain),
+        ] {
+            let found = param(text).unwrap();
+            assert_eq!((found.name.as_str(), found.op), (name, op), "{text}");
+        }
+    }
+
+    #[test]
+    fn does_not_guess() {
+        for text in ["${}", "${x!}", "${x@}", "${x@PP}", "${x y}", "${+x}", "${a[1}", "${'x'}"] {
+            assert!(param(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn splits_pattern_and_replacement() {
+        let found = param("${x/a\\/b/c/d}").unwrap();
+        let args: Vec<_> = found.args.iter().map(|word| word.as_literal().unwrap()).collect();
+        assert_eq!(args, ["a/b", "c/d"]);
+        assert_eq!(param("${x/a}").unwrap().args.len(), 1);
+    }
+}

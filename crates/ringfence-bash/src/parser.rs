@@ -286,10 +286,16 @@ impl<'a> Parser<'a> {
         let found = match self.byte(at) {
             None => "the end of the text".to_owned(),
             Some(b'\n') => "the end of the line".to_owned(),
-            Some(b) if b.is_ascii() => format!("`{}`", char::from(b)),
-            Some(_) => "a character".to_owned(),
+            Some(b) if is_break(b) => format!("`{}`", char::from(b)),
+            Some(_) => format!("`{}`", self.start_of_word(at)),
         };
         self.error(ErrorKind::Syntax, at, format!("found {found} where {wanted} is expected"))
+    }
+
+    /// Returns the beginning of the word at `at`, for a message.
+    fn start_of_word(&self, at: usize) -> String {
+        let rest = String::from_utf8_lossy(self.bytes(at, self.end.min(at + 80)));
+        rest.chars().take(20).take_while(|c| !u8::try_from(*c).is_ok_and(is_break)).collect()
     }
 
     /// Runs `parse` with the readable text cut at `end`.
