@@ -33,7 +33,8 @@ pub(crate) fn refusals(result: &ExecResult) {
     if !result.blocked {
         return;
     }
-    let refused: Vec<&Violation> = result.violations.iter().filter(|violation| !is_limit(violation)).collect();
+    let refused: Vec<&Violation> =
+        result.violations.iter().filter(|violation| violation.blocked && !is_limit(violation)).collect();
     for violation in refused.iter().take(MOST) {
         say(&format!("blocked: {}", printable(&violation.message)));
     }

@@ -224,8 +224,12 @@ pub fn signal_fd(signal: c_int) -> Sys<OwnedFd> {
     Ok(adopt(fd))
 }
 
-/// Sends `signal` to every process of this pid namespace but the caller.
+/// Sends `signal` to every process of this pid namespace but the caller, which must be its pid 1:
+/// anywhere else "everyone" would be the host's processes, and nothing happens.
 pub fn kill_everyone(signal: c_int) {
+    if !rustix::process::getpid().is_init() {
+        return;
+    }
     // SAFETY: kill has no memory effects; inside its own pid namespace, -1 reaches only that.
     unsafe { libc::kill(-1, signal) };
 }

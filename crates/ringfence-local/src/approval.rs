@@ -40,7 +40,10 @@ pub struct Approval {
 
 impl std::fmt::Debug for Approval {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Approval").field("approver", &self.approver).field("about", &self.about).finish_non_exhaustive()
+        f.debug_struct("Approval")
+            .field("approver", &self.approver)
+            .field("about", &self.about)
+            .finish_non_exhaustive()
     }
 }
 
@@ -56,7 +59,10 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(crate) fn new(approval: Approval, command: String) -> rustix::io::Result<Self> {
-        let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK)?;
+        let wake = rustix::event::eventfd(
+            0,
+            rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
+        )?;
         Ok(Self {
             approval,
             command,

@@ -15,8 +15,8 @@ use ringfence_linux::supervisor::{Ask, Supervisor, Watched};
 use ringfence_linux::warden::{Attend, Outcome, attend};
 use ringfence_linux::{cgroup, landlock};
 use ringfence_model::{
-    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Policy, PolicyMode,
-    Result, Stdin, Usage, Violation,
+    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Policy,
+    PolicyMode, Result, Stdin, Usage, Violation,
 };
 
 use crate::approval::{Approval, Asker};
@@ -378,9 +378,7 @@ impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
 fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {
     let command = match &request.command {
         Command::Shell(text) => text.clone(),
-        Command::Argv(argv) => {
-            argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-        }
+        Command::Argv(argv) => argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "),
     };
     Asker::new(approval, command).map(Arc::new).map_err(|errno| {
         Error::new(ErrorKind::SpawnFailed, "cannot prepare to ask").caused_by(std::io::Error::from(errno))
@@ -443,8 +441,9 @@ fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Result<()> {
 /// The violation that makes the result a blocked one: of a resource on the deny list always, of anything
 /// else when the command failed. The last such is the likeliest cause.
 fn blocking(violations: &[Violation], exit_code: i32) -> Option<&Violation> {
-    let listed = violations.iter().rev().find(|violation| violation.reason == Some(DenyReason::Denied));
-    listed.or_else(|| violations.last().filter(|_| exit_code != 0))
+    let mut stopped = violations.iter().rev().filter(|violation| violation.blocked);
+    let listed = stopped.clone().find(|violation| violation.reason == Some(DenyReason::Denied));
+    listed.or_else(|| stopped.next().filter(|_| exit_code != 0))
 }
 
 /// The shell's convention, with timeouts told apart.

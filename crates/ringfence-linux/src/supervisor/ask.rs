@@ -100,12 +100,10 @@ impl Desk {
                 drop(states);
                 let desk = self.clone();
                 // Without a thread nobody can be asked, and what nobody answers is refused.
-                let spawned = std::thread::Builder::new()
-                    .name("approval".to_owned())
-                    .spawn({
-                        let (desk, key, violation) = (desk.clone(), key.clone(), violation.clone());
-                        move || desk.question(&key, violation)
-                    });
+                let spawned = std::thread::Builder::new().name("approval".to_owned()).spawn({
+                    let (desk, key, violation) = (desk.clone(), key.clone(), violation.clone());
+                    move || desk.question(&key, violation)
+                });
                 if spawned.is_err() {
                     desk.answer(&key, violation, Decision::Deny, None);
                 }
@@ -120,7 +118,13 @@ impl Desk {
         self.answer(key, violation, decision, shown.as_ref());
     }
 
-    fn answer(&self, key: &(PathBuf, Access), violation: Violation, decision: Decision, shown: Option<&Stat>) {
+    fn answer(
+        &self,
+        key: &(PathBuf, Access),
+        violation: Violation,
+        decision: Decision,
+        shown: Option<&Stat>,
+    ) {
         let state = if decision.allows() { State::Allowed } else { State::Refused };
         let queue = match self.states().insert(key.clone(), state) {
             Some(State::Asking(queue)) => queue,
@@ -179,7 +183,11 @@ fn carry_out(waiting: &Waiting, shown: Option<&Stat>) -> Result<(), Errno> {
     // Whoever asked for an exclusive creation was told by the kernel that nothing is there.
     open |= OFlags::CLOEXEC | OFlags::NOCTTY;
     open.remove(OFlags::NOFOLLOW);
-    let create = if open.contains(OFlags::CREATE) { Mode::from_raw_mode(mode & !umask & 0o777) } else { Mode::empty() };
+    let create = if open.contains(OFlags::CREATE) {
+        Mode::from_raw_mode(mode & !umask & 0o777)
+    } else {
+        Mode::empty()
+    };
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let file = rustix::fs::openat2(rustix::fs::CWD, path.as_path(), open, create, resolve)?;
     let opened = rustix::fs::fstat(&file)?;

@@ -25,7 +25,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfence_model::policy::Filesystem;
-use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome, RuleLayer, Violation};
+use ringfence_model::{
+    Access, DenyReason, Operation, PathDecision, PathOutcome, RuleLayer, Severity, Violation,
+};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -70,6 +72,8 @@ impl std::fmt::Debug for Supervisor<'_> {
 /// What is done with one call.
 enum Answer {
     Continue,
+    /// Not there, as it should be; worth remembering that the host has it.
+    Notice(Denial),
     /// Policy says no: report it and fail with `EACCES`.
     Deny(Denial),
     /// The supervisor made the call itself.
@@ -119,6 +123,11 @@ impl<'a> Supervisor<'a> {
         // An answer that cannot be delivered belongs to a caller that is gone.
         let _ = match answer {
             Answer::Continue => notif::let_continue(listener, notification.id),
+            Answer::Notice(denial) => {
+                let violation = witness::violation(notification.tid, denial);
+                self.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
+                notif::let_continue(listener, notification.id)
+            }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
             Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
@@ -325,7 +334,12 @@ impl<'a> Supervisor<'a> {
         if !exists || (reason != DenyReason::Denied && hidden::host_refuses(path, access)) {
             return Answer::Continue;
         }
-        Answer::Deny(Denial::of_path(operation, path, access, reason, &decision))
+        let denial = Denial::of_path(operation, path, access, reason, &decision);
+        if access == Access::Read && is_tools_own(path, &decision) {
+            Answer::Notice(denial)
+        } else {
+            Answer::Deny(denial)
+        }
     }
 
     fn deny_protected(&self, operation: Operation) -> Answer {
@@ -422,6 +436,19 @@ impl Denial {
             rule: decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone())),
         }
     }
+}
+
+/// A dot file in a private home: settings, caches and histories that tools look for by themselves and do
+/// without when they are not there. A refusal would trouble them, and a question would trouble a person.
+fn is_tools_own(path: &Path, decision: &PathDecision<'_>) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    decision.outcome == PathOutcome::Private
+        && decision
+            .rule
+            .and_then(|rule| rule.path.as_literal())
+            .and_then(|private| path.strip_prefix(private).ok())
+            .and_then(|below| below.components().next())
+            .is_some_and(|first| first.as_os_str().as_bytes().starts_with(b"."))
 }
 
 fn open_root(tid: i32) -> Option<OwnedFd> {
