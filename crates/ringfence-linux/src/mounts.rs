@@ -33,9 +33,7 @@ pub(crate) fn execute(host: BorrowedFd<'_>, step: &MountStep) -> Sys<()> {
         }
         MountStep::Symlink { target, path } => rustix::fs::symlink(target.as_c_str(), path.as_c_str()),
         MountStep::Bind { source, target, access } => {
-            let tree = host_tree(host, source)?;
-            sys::mount_setattr(tree.as_fd(), c"", true, bind_attributes(*access))?;
-            attach(tree.as_fd(), open_target(target)?.as_fd())
+            attach(host_tree(host, source, *access)?.as_fd(), open_target(target)?.as_fd())
         }
         MountStep::Tmpfs { target, mode, size } => {
             attach(tmpfs(*mode, *size)?.as_fd(), open_target(target)?.as_fd())
@@ -101,13 +99,13 @@ fn bind_attributes(access: BindAccess) -> MountAttr {
 }
 
 /// A detached copy of what the host has at `source`, no link followed on the way.
-fn host_tree(host: BorrowedFd<'_>, source: &CStr) -> Sys<OwnedFd> {
+fn host_tree(host: BorrowedFd<'_>, source: &CStr, access: BindAccess) -> Sys<OwnedFd> {
     let relative = source.to_bytes_with_nul();
     let relative = relative.strip_prefix(b"/").unwrap_or(relative);
     // Stripping a leading byte keeps the terminator.
     let relative = CStr::from_bytes_with_nul(relative).map_err(|_| Errno::INVAL)?;
     if relative.is_empty() {
-        return clone_tree(host, c"", true);
+        return bindable(host, access);
     }
     let opened = rustix::fs::openat2(
         host,
@@ -116,7 +114,14 @@ fn host_tree(host: BorrowedFd<'_>, source: &CStr) -> Sys<OwnedFd> {
         Mode::empty(),
         ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
     )?;
-    clone_tree(opened.as_fd(), c"", true)
+    bindable(opened.as_fd(), access)
+}
+
+/// A detached copy of what `source` is, with the attributes of a bind.
+pub(crate) fn bindable(source: BorrowedFd<'_>, access: BindAccess) -> Sys<OwnedFd> {
+    let tree = clone_tree(source, c"", true)?;
+    sys::mount_setattr(tree.as_fd(), c"", true, bind_attributes(access))?;
+    Ok(tree)
 }
 
 fn clone_tree(dir: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Sys<OwnedFd> {
@@ -130,7 +135,7 @@ fn clone_tree(dir: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Sys<OwnedFd>
     open_tree(dir, path, flags)
 }
 
-fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> Sys<()> {
+pub(crate) fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> Sys<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(tree, c"", target, c"", flags)
 }

@@ -42,7 +42,12 @@ pub fn clone(flags: c_int) -> Sys<Cloned> {
     // SAFETY: `args` is valid for its size; without CLONE_VM the child has its own copy of memory and
     // continues here on a copy of this stack.
     let pid =
-        check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) })?;
+        check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) });
+    let pid = match pid {
+        // A sandbox around us answers so, because no filter can see the flags of the newer call.
+        Err(Errno::NOSYS) => old_clone(flags, &mut pidfd)?,
+        other => other?,
+    };
     if pid == 0 {
         return Ok(Cloned::Child);
     }
@@ -51,10 +56,33 @@ pub fn clone(flags: c_int) -> Sys<Cloned> {
     Ok(Cloned::Parent { pid: i32::try_from(pid).unwrap_or(i32::MAX), pidfd })
 }
 
+/// The same by the older call, whose order of arguments differs between machines.
+fn old_clone(flags: c_int, pidfd: &mut c_int) -> Sys<c_long> {
+    let flags = flags | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let pidfd = std::ptr::from_mut(pidfd);
+    // With these flags neither the child's thread id nor its thread-local storage is touched, so the last
+    // two arguments mean nothing whatever their order.
+    // SAFETY: a null stack keeps the caller's, copied; the kernel stores the descriptor behind `pidfd`.
+    check(unsafe { libc::syscall(libc::SYS_clone, c_long::from(flags), 0_usize, pidfd, 0_usize, 0_usize) })
+}
+
 /// Makes this process's descriptor table its own again after [`fork`] with `share_files`.
 pub fn unshare_files() -> Sys<()> {
     // SAFETY: only the descriptor table is copied.
     check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_FILES) }).map(drop)
+}
+
+/// Takes a private copy of the mounts; needs the capability in this user namespace.
+pub fn unshare_mounts() -> Sys<()> {
+    // SAFETY: only this process's mount namespace changes.
+    check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNS) }).map(drop)
+}
+
+/// Enters the namespace behind a `/proc/PID/ns` descriptor. A user namespace only lets a single-threaded
+/// process in.
+pub fn enter_namespace(namespace: BorrowedFd<'_>) -> Sys<()> {
+    // SAFETY: only this process's own namespaces change.
+    check(unsafe { libc::syscall(libc::SYS_setns, namespace.as_raw_fd(), 0) }).map(drop)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,11 +122,11 @@ pub fn cloexec_from(first: u32) -> Sys<()> {
 /// Null-terminated pointers to C strings, as `execve` wants them.
 #[derive(Debug)]
 pub struct CStringArray {
-    _strings: Vec<std::ffi::CString>,
+    strings: Vec<std::ffi::CString>,
     pointers: Vec<*const c_char>,
 }
 
-// SAFETY: the pointers point into `_strings`, which is never changed after construction.
+// SAFETY: the pointers point into `strings`, which is never changed after construction.
 unsafe impl Send for CStringArray {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for CStringArray {}
@@ -108,7 +136,12 @@ impl CStringArray {
     pub fn new(strings: Vec<std::ffi::CString>) -> Self {
         let mut pointers: Vec<*const c_char> = strings.iter().map(|s| s.as_ptr()).collect();
         pointers.push(std::ptr::null());
-        Self { _strings: strings, pointers }
+        Self { strings, pointers }
+    }
+
+    #[must_use]
+    pub fn strings(&self) -> &[std::ffi::CString] {
+        &self.strings
     }
 }
 
@@ -135,8 +168,28 @@ pub fn drop_all_capabilities() -> Sys<()> {
     // SAFETY: only this thread's ambient set changes.
     let cleared = unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
     check(cleared.into())?;
+    clear_capability_sets()
+}
+
+/// As [`drop_all_capabilities`] for a process that may have none to begin with: the bounding set is then out
+/// of its reach, and of no use to a process that sets `no_new_privs`. Checks that nothing is left.
+pub fn give_up_capabilities() -> Sys<()> {
+    match drop_all_capabilities() {
+        Err(Errno::PERM) => clear_capability_sets()?,
+        other => other?,
+    }
+    let header: [u32; 2] = [CAPABILITY_VERSION, 0];
+    let mut held: [u32; 6] = [0; 6];
+    // SAFETY: version 3 writes two data structs of three words each.
+    check(unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), held.as_mut_ptr()) })?;
+    if held == [0; 6] { Ok(()) } else { Err(Errno::PERM) }
+}
+
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+fn clear_capability_sets() -> Sys<()> {
     // The kernel's `__user_cap_header_struct` (version 3) and two zeroed data structs.
-    let header: [u32; 2] = [0x2008_0522, 0];
+    let header: [u32; 2] = [CAPABILITY_VERSION, 0];
     let none: [u32; 6] = [0; 6];
     // SAFETY: version 3 reads one header and two data structs of three words each.
     check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) }).map(drop)

@@ -8,12 +8,13 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ringfence_model::{Access, Decision, Grant, GrantScope, Operation, Violation};
+use ringfence_model::{Access, Decision, Grant, GrantScope, Violation};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::mount_grant::Namespaces;
 use super::notif;
 
 /// Who is asked, and who hears what came of it.
@@ -38,9 +39,16 @@ pub trait Ask: Send + Sync {
 #[derive(Debug, Clone)]
 pub(super) struct Wish {
     pub(super) path: PathBuf,
-    pub(super) flags: i32,
-    pub(super) mode: u32,
     pub(super) tid: i32,
+    pub(super) way: Way,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Way {
+    /// Open the file and hand the descriptor over. A directory is shown instead.
+    Open { flags: i32, mode: u32 },
+    /// Show it inside and let the call go on there.
+    Show,
 }
 
 struct Waiting {
@@ -59,12 +67,14 @@ enum State {
 #[derive(Clone)]
 pub(super) struct Desk {
     ask: Arc<dyn Ask>,
+    /// Of the sandbox, once they are known.
+    namespaces: Arc<OnceLock<Option<Namespaces>>>,
     states: Arc<Mutex<HashMap<(PathBuf, Access), State>>>,
 }
 
 impl Desk {
     pub(super) fn new(ask: Arc<dyn Ask>) -> Self {
-        Self { ask, states: Arc::default() }
+        Self { ask, namespaces: Arc::default(), states: Arc::default() }
     }
 
     /// Takes over the call, unless nobody would be asked: then the violation comes back.
@@ -87,7 +97,7 @@ impl Desk {
             Some(State::Allowed) => {
                 drop(states);
                 let shown = look(&key.0);
-                if carry_out(&waiting, shown.as_ref()).is_err() {
+                if self.carry_out(&waiting, access, shown.as_ref()).is_err() {
                     let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
                 }
             }
@@ -138,7 +148,7 @@ impl Desk {
         let mut outcome = Ok(());
         for waiting in &queue {
             if decision.allows() {
-                if let Err(errno) = carry_out(waiting, shown) {
+                if let Err(errno) = self.carry_out(waiting, key.1, shown) {
                     let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, errno);
                     outcome = Err(errno);
                 }
@@ -160,48 +170,56 @@ impl Desk {
     }
 }
 
-/// Whether a call of this kind can be carried out on the caller's behalf.
-pub(super) fn can_be_carried_out(operation: Operation) -> bool {
-    matches!(operation, Operation::Open | Operation::Create)
-}
-
 fn grant(key: &(PathBuf, Access), scope: GrantScope) -> Grant {
-    Grant { path: key.0.clone(), access: key.1, scope, recursive: false }
+    // A directory is granted only when it was the thing asked for, and then with what is in it.
+    Grant { path: key.0.clone(), access: key.1, scope, recursive: key.0.is_dir() }
 }
 
 fn look(path: &Path) -> Option<Stat> {
     rustix::fs::stat(path).ok()
 }
 
-/// Opens the file and hands it to the waiting call.
-fn carry_out(waiting: &Waiting, shown: Option<&Stat>) -> Result<(), Errno> {
-    let Wish { path, flags, mode, tid } = &waiting.wish;
-    let umask = umask(*tid).unwrap_or(0o022);
+impl Desk {
+    /// Does for the waiting call what it wanted.
+    fn carry_out(&self, waiting: &Waiting, access: Access, shown: Option<&Stat>) -> Result<(), Errno> {
+        let Wish { path, tid, way } = &waiting.wish;
+        let is_file =
+            shown.is_none_or(|shown| FileType::from_raw_mode(shown.st_mode) == FileType::RegularFile);
+        match way {
+            Way::Open { flags, mode } if is_file => {
+                let file = open_for(path, *tid, *flags, *mode, shown)?;
+                if !notif::is_valid(waiting.listener.as_fd(), waiting.id) {
+                    return Err(Errno::SRCH);
+                }
+                let cloexec = flags & libc::O_CLOEXEC != 0;
+                notif::inject(waiting.listener.as_fd(), waiting.id, file.as_fd(), cloexec)
+            }
+            // A descriptor of a host directory would be a way to everything around it; a mount is not.
+            Way::Open { .. } | Way::Show => {
+                let namespaces = self.namespaces.get_or_init(|| Namespaces::of(*tid));
+                namespaces.as_ref().ok_or(Errno::NOSYS)?.show(path, access)?;
+                notif::let_continue(waiting.listener.as_fd(), waiting.id)
+            }
+        }
+    }
+}
+
+/// Opens the granted file as its caller wanted it, if it still is the file that was shown.
+fn open_for(path: &Path, tid: i32, flags: i32, mode: u32, shown: Option<&Stat>) -> Result<OwnedFd, Errno> {
     #[expect(clippy::cast_sign_loss, reason = "flag bits")]
-    let mut open = OFlags::from_bits_retain(*flags as u32);
-    let cloexec = open.contains(OFlags::CLOEXEC);
-    // Whoever asked for an exclusive creation was told by the kernel that nothing is there.
-    open |= OFlags::CLOEXEC | OFlags::NOCTTY;
+    let mut open = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC | OFlags::NOCTTY;
     open.remove(OFlags::NOFOLLOW);
     let create = if open.contains(OFlags::CREATE) {
-        Mode::from_raw_mode(mode & !umask & 0o777)
+        Mode::from_raw_mode(mode & !umask(tid).unwrap_or(0o022) & 0o777)
     } else {
         Mode::empty()
     };
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let file = rustix::fs::openat2(rustix::fs::CWD, path.as_path(), open, create, resolve)?;
+    let file = rustix::fs::openat2(rustix::fs::CWD, path, open, create, resolve)?;
     let opened = rustix::fs::fstat(&file)?;
-    if shown.is_some_and(|shown| (shown.st_dev, shown.st_ino) != (opened.st_dev, opened.st_ino)) {
-        return Err(Errno::ACCESS);
-    }
-    // A directory of the host would be a way to everything around it.
-    if FileType::from_raw_mode(opened.st_mode) != FileType::RegularFile {
-        return Err(Errno::ACCESS);
-    }
-    if !notif::is_valid(waiting.listener.as_fd(), waiting.id) {
-        return Err(Errno::SRCH);
-    }
-    notif::inject(waiting.listener.as_fd(), waiting.id, file.as_fd(), cloexec)
+    let same = shown.is_none_or(|shown| (shown.st_dev, shown.st_ino) == (opened.st_dev, opened.st_ino));
+    let is_file = FileType::from_raw_mode(opened.st_mode) == FileType::RegularFile;
+    if same && is_file { Ok(file) } else { Err(Errno::ACCESS) }
 }
 
 fn umask(tid: i32) -> Option<u32> {

@@ -14,6 +14,7 @@ mod ask;
 mod call;
 mod git_config;
 mod hidden;
+mod mount_grant;
 mod network;
 pub mod notif;
 mod target;
@@ -34,8 +35,9 @@ use rustix::io::Errno;
 pub use ask::Ask;
 pub use witness::now_ms;
 
-use ask::{Desk, Wish};
+use ask::{Desk, Way, Wish};
 use call::{Call, Last, PathArg};
+use mount_grant::Namespaces;
 use notif::Notification;
 use target::{PathBuffer, Resolved, read_path, resolve};
 
@@ -130,13 +132,16 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
-            Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
-                Some(violation) => {
-                    self.tell(violation);
-                    notif::refuse(listener, notification.id, Errno::ACCESS)
+            Answer::Deny(denial) => {
+                self.cover_again(notification.tid, &denial);
+                match self.ask(listener, &notification, denial) {
+                    Some(violation) => {
+                        self.tell(violation);
+                        notif::refuse(listener, notification.id, Errno::ACCESS)
+                    }
+                    None => Ok(()),
                 }
-                None => Ok(()),
-            },
+            }
         };
     }
 
@@ -403,14 +408,26 @@ impl<'a> Supervisor<'a> {
     fn wish(&self, notification: &Notification, denial: &Denial) -> Option<Wish> {
         self.desk.as_ref()?;
         let Resource::Path(path) = &denial.resource else { return None };
-        if !ask::can_be_carried_out(denial.operation) {
-            return None;
-        }
-        let (flags, mode) = match Call::decode(notification) {
-            Call::Open { flags, mode, .. } => (flags, mode),
+        let way = match Call::decode(notification) {
+            Call::Open { flags, mode, .. } => Way::Open { flags, mode },
+            Call::Execute { .. } => Way::Show,
             _ => return None,
         };
-        Some(Wish { path: path.clone(), flags, mode, tid: notification.tid })
+        Some(Wish { path: path.clone(), tid: notification.tid, way })
+    }
+
+    /// A mask comes off when somebody outside replaces the file below it, as editors do. The call is refused
+    /// by this verdict; covering the new file makes the refusal the kernel's again.
+    fn cover_again(&self, tid: i32, denial: &Denial) {
+        let Resource::Path(path) = &denial.resource else { return };
+        let Some(root) = &self.root else { return };
+        if denial.reason == DenyReason::Denied
+            && !mount_grant::is_covered(root.as_fd(), path)
+            && let Some(namespaces) = Namespaces::of(tid)
+        {
+            // Where it cannot be covered, this verdict stays the only one.
+            let _ = namespaces.cover(path);
+        }
     }
 
     fn tell(&mut self, violation: Violation) {

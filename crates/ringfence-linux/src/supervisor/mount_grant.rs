@@ -1,0 +1,173 @@
+//! Changing the view of a running sandbox: showing what a person granted, and covering again what lost its
+//! mask.
+//!
+//! A helper process does it, because only a single-threaded one may enter another user namespace. It enters
+//! the sandbox's user namespace, takes a private copy of the host's mounts there (which makes the host's
+//! files mountable without any privilege on the host), clones what is to be shown, goes on into the
+//! sandbox's mount namespace, and attaches it. The helper allocates nothing: this program may have threads.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ringfence_model::Access;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use crate::mounts;
+use crate::plan::BindAccess;
+use crate::sys::{self, Cloned, Sys};
+
+/// The namespaces of a sandbox, as descriptors.
+#[derive(Debug)]
+pub(super) struct Namespaces {
+    user: OwnedFd,
+    mount: OwnedFd,
+}
+
+impl Namespaces {
+    /// Of the sandbox that the thread `tid` is in. None where it has no namespaces of its own.
+    pub(super) fn of(tid: i32) -> Option<Self> {
+        let open = |name: &str, pid: &str| {
+            let path = format!("/proc/{pid}/ns/{name}");
+            rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+        };
+        let tid = tid.to_string();
+        let (user, mount) = (open("user", &tid)?, open("mnt", &tid)?);
+        let inode = |fd: &OwnedFd| rustix::fs::fstat(fd).ok().map(|stat| stat.st_ino);
+        let own = open("user", "self")?;
+        (inode(&user) != inode(&own)).then_some(Self { user, mount })
+    }
+
+    /// Shows the host's `path` at the same place inside.
+    pub(super) fn show(&self, path: &Path, access: Access) -> Result<(), Errno> {
+        let path = c_string(path)?;
+        let access = if access == Access::Write { BindAccess::ReadWrite } else { BindAccess::ReadOnly };
+        self.helped(&|namespaces| namespaces.show_inside(&path, access))
+    }
+
+    /// Covers `path` inside with something empty.
+    pub(super) fn cover(&self, path: &Path) -> Result<(), Errno> {
+        let path = c_string(path)?;
+        self.helped(&|namespaces| namespaces.cover_inside(&path))
+    }
+
+    /// Runs `work` in a helper process and waits for it.
+    fn helped(&self, work: &dyn Fn(&Self) -> Sys<()>) -> Result<(), Errno> {
+        match sys::clone(0)? {
+            Cloned::Child => {
+                let code = match work(self) {
+                    Ok(()) => 0,
+                    Err(errno) => errno.raw_os_error(),
+                };
+                sys::exit_now(code)
+            }
+            Cloned::Parent { pidfd, .. } => loop {
+                match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(errno),
+                    Ok(status) => {
+                        return match status.and_then(|status| status.exit_status()) {
+                            Some(0) => Ok(()),
+                            Some(code) => Err(Errno::from_raw_os_error(code)),
+                            None => Err(Errno::IO),
+                        };
+                    }
+                }
+            },
+        }
+    }
+
+    fn show_inside(&self, path: &CStr, access: BindAccess) -> Sys<()> {
+        sys::enter_namespace(self.user.as_fd())?;
+        sys::unshare_mounts()?;
+        let source = open_without_links(path)?;
+        let is_dir = FileType::from_raw_mode(rustix::fs::fstat(&source)?.st_mode) == FileType::Directory;
+        let tree = mounts::bindable(source.as_fd(), access)?;
+        drop(source);
+        sys::enter_namespace(self.mount.as_fd())?;
+        let target = match open_without_links(path) {
+            Ok(target) => target,
+            Err(Errno::NOENT) => {
+                make_place(path, is_dir)?;
+                open_without_links(path)?
+            }
+            Err(errno) => return Err(errno),
+        };
+        mounts::attach(tree.as_fd(), target.as_fd())
+    }
+
+    fn cover_inside(&self, path: &CStr) -> Sys<()> {
+        sys::enter_namespace(self.user.as_fd())?;
+        sys::enter_namespace(self.mount.as_fd())?;
+        let target = open_without_links(path)?;
+        let is_dir = FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode) == FileType::Directory;
+        if is_dir {
+            return mounts::attach(mounts::tmpfs(0, None)?.as_fd(), target.as_fd());
+        }
+        let nothing = open_without_links(c"/dev/null")?;
+        mounts::attach(mounts::bindable(nothing.as_fd(), BindAccess::Device)?.as_fd(), target.as_fd())
+    }
+}
+
+/// Whether what is at `path` inside is covered: nothing of the host shows through.
+pub(super) fn is_covered(root: BorrowedFd<'_>, path: &Path) -> bool {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat2(
+        root,
+        relative,
+        flags,
+        Mode::empty(),
+        ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS,
+    );
+    let (Ok(inside), Ok(host)) = (opened.and_then(rustix::fs::fstat), rustix::fs::lstat(path)) else {
+        // What cannot be reached inside needs no cover.
+        return true;
+    };
+    (inside.st_dev, inside.st_ino) != (host.st_dev, host.st_ino)
+}
+
+fn c_string(path: &Path) -> Result<CString, Errno> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)
+}
+
+fn open_without_links(path: &CStr) -> Sys<OwnedFd> {
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(rustix::fs::CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// Makes the missing directories above `path`, and an empty file or directory to mount on. Only works in a
+/// private directory of the sandbox; anywhere else the kernel refuses, as it should.
+fn make_place(path: &CStr, is_dir: bool) -> Sys<()> {
+    let mut buffer = [0_u8; 4097];
+    let bytes = path.to_bytes();
+    if bytes.len() >= buffer.len() {
+        return Err(Errno::NAMETOOLONG);
+    }
+    for (index, &byte) in bytes.iter().enumerate() {
+        if byte == b'/' && index > 0 {
+            buffer[index] = 0;
+            make_directory(&buffer[..=index])?;
+        }
+        buffer[index] = byte;
+    }
+    buffer[bytes.len()] = 0;
+    if is_dir {
+        return make_directory(&buffer[..=bytes.len()]);
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)).map(drop)
+}
+
+fn make_directory(path: &[u8]) -> Sys<()> {
+    let path = CStr::from_bytes_with_nul(path).map_err(|_| Errno::INVAL)?;
+    match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        // A read-only directory that exists says so before it says that it exists.
+        Err(Errno::ROFS) if rustix::fs::stat(path).is_ok() => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
