@@ -19,6 +19,9 @@ const ACCESS_IOCTL_DEV: u64 = 1 << 15;
 /// Everything of the first ABI: the bits 0 to 12.
 const ACCESS_ABI_1: u64 = (1 << 13) - 1;
 
+const NET_BIND_TCP: u64 = 1 << 0;
+const NET_CONNECT_TCP: u64 = 1 << 1;
+
 const SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1 << 0;
 const SCOPE_SIGNAL: u64 = 1 << 1;
 
@@ -62,6 +65,18 @@ pub fn abi() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
+/// Whether this ABI can refuse TCP.
+#[must_use]
+pub fn refuses_tcp(abi: u32) -> bool {
+    abi >= 4
+}
+
+/// Whether this ABI keeps signals and abstract sockets within the sandbox.
+#[must_use]
+pub fn has_scopes(abi: u32) -> bool {
+    abi >= 6
+}
+
 #[repr(C)]
 struct RulesetAttr {
     handled_access_fs: u64,
@@ -86,6 +101,15 @@ impl Ruleset {
     /// A ruleset that handles everything this ABI knows of files, and scopes signals and abstract
     /// sockets where it can.
     pub fn new(abi: u32) -> Sys<Self> {
+        Self::create(abi, 0)
+    }
+
+    /// As [`new`](Self::new), and TCP is refused too, as far as this ABI can ([`refuses_tcp`]).
+    pub fn without_tcp(abi: u32) -> Sys<Self> {
+        Self::create(abi, if refuses_tcp(abi) { NET_BIND_TCP | NET_CONNECT_TCP } else { 0 })
+    }
+
+    fn create(abi: u32, handled_access_net: u64) -> Sys<Self> {
         let mut handled = ACCESS_ABI_1;
         if abi >= 2 {
             handled |= ACCESS_REFER;
@@ -97,7 +121,7 @@ impl Ruleset {
             handled |= ACCESS_IOCTL_DEV;
         }
         let scoped = if abi >= 6 { SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL } else { 0 };
-        let attr = RulesetAttr { handled_access_fs: handled, handled_access_net: 0, scoped };
+        let attr = RulesetAttr { handled_access_fs: handled, handled_access_net, scoped };
         // Older kernels refuse a struct longer than they know unless the rest is zero; they ignore
         // zero tails, so the full size is right for every ABI.
         // SAFETY: `attr` is valid for its size.

@@ -3,12 +3,13 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
 use crate::plan::{Exec, Plan};
 use crate::report::{Message, Step};
-use crate::stage::{Stage, run_init};
+use crate::stage::{IdMaps, Stage, run_init};
 use crate::sys::{self, Cloned};
 
 /// All the namespaces a sandbox has of its own.
@@ -20,6 +21,9 @@ pub const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
+/// How long whoever is asked to end everything may take.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
 /// A sandbox that is being built or runs.
 #[derive(Debug)]
 pub struct Sandboxed {
@@ -28,6 +32,16 @@ pub struct Sandboxed {
     pub pidfd: OwnedFd,
     /// Where init reports; see [`Message`].
     pub control: OwnedFd,
+    pub(crate) end: End,
+}
+
+/// How everything inside is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// `pid` is pid 1 inside: its end is the end of everything.
+    Kill,
+    /// `pid` ends everything when it is asked to, and then itself. Killed, it could leave something behind.
+    Ask,
 }
 
 /// The command's standard descriptors.
@@ -39,6 +53,15 @@ pub enum Stdio {
     Terminal(Winsize),
 }
 
+impl Stdio {
+    pub(crate) fn parts(self) -> ([RawFd; 3], Option<Winsize>) {
+        match self {
+            Self::Raw(fds) => (fds, None),
+            Self::Terminal(size) => ([-1; 3], Some(size)),
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("cannot make a control socket")]
@@ -47,6 +70,9 @@ pub enum LaunchError {
     Clone(#[source] std::io::Error),
     #[error("cannot place the sandbox under its limits")]
     Place(#[source] std::io::Error),
+    /// Another program that should have built the sandbox did not; what it said.
+    #[error("{program} did not start the sandbox: {said}")]
+    Helper { program: String, said: String },
     /// A step inside failed; `what` names the path where there is one.
     #[error("cannot {}{what}", step.describe())]
     Stage {
@@ -83,26 +109,10 @@ impl LaunchError {
 /// The sandbox dies with the *thread* that calls this (the kernel's rule for parent-death signals), so
 /// call it from one that lives as long as the sandbox. `place` is called with the new process's pid
 /// before the command may start, to put it under resource limits.
-pub fn launch(
-    plan: &Plan,
-    exec: &Exec,
-    stdio: Stdio,
-    place: Option<&mut dyn FnMut(i32) -> std::io::Result<()>>,
-) -> Result<Sandboxed, LaunchError> {
-    let (host, inside) = rustix::net::socketpair(
-        rustix::net::AddressFamily::UNIX,
-        rustix::net::SocketType::SEQPACKET,
-        rustix::net::SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(|errno| LaunchError::Control(errno.into()))?;
-    let identity = |id: u32| CString::new(format!("{id} {id} 1\n")).unwrap_or_default();
-    let uid_map = identity(rustix::process::geteuid().as_raw());
-    let gid_map = identity(rustix::process::getegid().as_raw());
-    let (stdio, tty) = match stdio {
-        Stdio::Raw(fds) => (fds, None),
-        Stdio::Terminal(size) => ([-1; 3], Some(size)),
-    };
+pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Result<Sandboxed, LaunchError> {
+    let (host, inside) = control_pair()?;
+    let maps = Maps::identity();
+    let (stdio, tty) = stdio.parts();
     let stage = Stage {
         plan,
         exec,
@@ -110,30 +120,72 @@ pub fn launch(
         tty,
         control: inside.as_fd(),
         wait_for_go: place.is_some(),
-        uid_map: uid_map.as_bytes(),
-        gid_map: gid_map.as_bytes(),
+        maps: Some(maps.borrow()),
+        tied: false,
     };
     match sys::clone(NAMESPACES).map_err(|errno| LaunchError::Clone(errno.into()))? {
         Cloned::Child => run_init(&stage),
         Cloned::Parent { pid, pidfd } => {
-            let sandboxed = Sandboxed { pid, pidfd, control: host };
-            if let Some(place) = place {
-                let placed = place(pid).and_then(|()| {
-                    Message::Go.send(sandboxed.control.as_fd(), None).map_err(std::io::Error::from)
-                });
-                if let Err(error) = placed {
-                    sandboxed.kill();
-                    return Err(LaunchError::Place(error));
-                }
-            }
+            let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
+            sandboxed.placed(place)?;
             Ok(sandboxed)
         }
     }
 }
 
+/// Puts the sandbox's first process under limits.
+pub type Place<'a> = Option<&'a mut dyn FnMut(i32) -> std::io::Result<()>>;
+
+/// The control socket: (the host's end, the sandbox's end).
+pub(crate) fn control_pair() -> Result<(OwnedFd, OwnedFd), LaunchError> {
+    rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|errno| LaunchError::Control(errno.into()))
+}
+
+/// The caller stays who it is in a new user namespace.
+#[derive(Debug)]
+pub(crate) struct Maps {
+    uid: CString,
+    gid: CString,
+}
+
+impl Maps {
+    pub(crate) fn identity() -> Self {
+        let identity = |id: u32| CString::new(format!("{id} {id} 1\n")).unwrap_or_default();
+        Self {
+            uid: identity(rustix::process::geteuid().as_raw()),
+            gid: identity(rustix::process::getegid().as_raw()),
+        }
+    }
+
+    pub(crate) fn borrow(&self) -> IdMaps<'_> {
+        IdMaps { uid: self.uid.as_bytes(), gid: self.gid.as_bytes() }
+    }
+}
+
 impl Sandboxed {
+    /// Puts the first process under limits and lets it go on; ends it where that fails.
+    pub(crate) fn placed(&self, place: Place<'_>) -> Result<(), LaunchError> {
+        let Some(place) = place else { return Ok(()) };
+        let go = || Message::Go.send(self.control.as_fd(), None).map_err(std::io::Error::from);
+        place(self.pid).and_then(|()| go()).map_err(|error| {
+            self.kill();
+            LaunchError::Place(error)
+        })
+    }
+
     /// Ends everything inside, at once, and waits for it.
     pub fn kill(&self) {
+        if self.end == End::Ask {
+            self.terminate(libc::SIGKILL);
+            let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+            let _ = poll(&mut fds, Some(&PATIENCE));
+        }
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
         self.wait();
     }

@@ -7,11 +7,14 @@
 #![cfg(target_os = "linux")]
 
 pub mod cgroup;
+mod descendants;
+pub mod keeper;
 pub mod landlock;
 pub mod launch;
 mod mounts;
 pub mod plan;
 pub mod probe;
+mod remove;
 pub mod report;
 pub mod seccomp;
 mod stage;

@@ -54,7 +54,10 @@ pub enum MountStep {
         target: CString,
     },
     /// Show a file of this content, which can't be changed, in the place of the existing `target`.
-    Replace { target: CString, content: Vec<u8> },
+    Replace {
+        target: CString,
+        content: Vec<u8>,
+    },
     /// Make the mount at `target` itself read-only, leaving the mounts below it as they are.
     ReadOnly {
         target: CString,
@@ -122,16 +125,21 @@ pub struct Rlimit {
 }
 
 /// How the fence is built; independent of the command that will run in it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     pub hostname: CString,
     pub mounts: Vec<MountStep>,
     /// The kernel's Landlock version and the rules; none when the kernel has no Landlock.
     pub landlock: Option<(u32, Vec<LandlockRule>)>,
+    /// Landlock refuses TCP too, because no network namespace does.
+    pub without_tcp: bool,
     pub rlimits: Vec<Rlimit>,
     /// What is refused outright and, when supervised, what is sent to the supervisor.
     pub filter: Vec<libc::sock_filter>,
     pub supervised: bool,
+    /// Taken instead of `filter` when a supervisor above us listens already: the kernel has room for one.
+    /// None: the sandbox does not start then.
+    pub unsupervised_filter: Option<Vec<libc::sock_filter>>,
 }
 
 /// The command, ready for `execve`.

@@ -41,10 +41,13 @@ pub enum Step {
     Chdir,
     Seccomp,
     Exec,
+    Keeper,
+    Bwrap,
+    Parcel,
 }
 
 impl Step {
-    const ALL: [Self; 26] = [
+    const ALL: [Self; 29] = [
         Self::DieWithParent,
         Self::UserMap,
         Self::PrivateMounts,
@@ -71,6 +74,9 @@ impl Step {
         Self::Chdir,
         Self::Seccomp,
         Self::Exec,
+        Self::Keeper,
+        Self::Bwrap,
+        Self::Parcel,
     ];
 
     fn from_number(number: u32) -> Option<Self> {
@@ -107,6 +113,9 @@ impl Step {
             Self::Chdir => "enter the working directory",
             Self::Seccomp => "install the system-call filter",
             Self::Exec => "execute the command",
+            Self::Keeper => "become the keeper of the sandbox's processes",
+            Self::Bwrap => "execute bwrap",
+            Self::Parcel => "read inside what is to be done",
         }
     }
 }
@@ -129,6 +138,8 @@ pub enum Message {
     Exited { status: i32, cpu_us: u64, max_rss_kib: u64 },
     /// A step failed; the sandbox ends.
     Failed { step: Step, detail: u32, errno: i32 },
+    /// Init → host, where another program built the sandbox: it is there, and init is ours.
+    Ready,
 }
 
 const SIZE: usize = 32;
@@ -143,6 +154,7 @@ impl Message {
             Self::Terminal => (5, 0, 0, 0, 0),
             Self::Exited { status, cpu_us, max_rss_kib } => (6, status, 0, cpu_us, max_rss_kib),
             Self::Failed { step, detail, errno } => (7, errno, detail, u64::from(step as u32), 0),
+            Self::Ready => (8, 0, 0, 0, 0),
         };
         let mut bytes = [0; SIZE];
         bytes[0..4].copy_from_slice(&tag.to_ne_bytes());
@@ -169,6 +181,7 @@ impl Message {
             5 => Self::Terminal,
             6 => Self::Exited { status: a, cpu_us: long(16), max_rss_kib: long(24) },
             7 => Self::Failed { step: Step::from_number(word(16))?, detail: b, errno: a },
+            8 => Self::Ready,
             _ => return None,
         })
     }
@@ -244,6 +257,7 @@ mod tests {
             Message::Terminal,
             Message::Exited { status: -1, cpu_us: u64::MAX, max_rss_kib: 1 << 40 },
             Message::Failed { step: Step::Mount, detail: 12, errno: 13 },
+            Message::Ready,
         ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }

@@ -33,19 +33,28 @@ pub(crate) struct Stage<'a> {
     pub(crate) control: BorrowedFd<'a>,
     /// Wait for the host's word before starting the command (it may have to place us in a cgroup).
     pub(crate) wait_for_go: bool,
-    pub(crate) uid_map: &'a [u8],
-    pub(crate) gid_map: &'a [u8],
+    /// None in a sandbox whose namespaces somebody else made.
+    pub(crate) maps: Option<IdMaps<'a>>,
+    /// The command ends when the process that started it does. Pid 1 of a namespace needs no such tie.
+    pub(crate) tied: bool,
+}
+
+/// Who is who in a new user namespace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IdMaps<'a> {
+    pub(crate) uid: &'a [u8],
+    pub(crate) gid: &'a [u8],
 }
 
 /// A step that failed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failure {
-    step: Step,
-    detail: usize,
-    errno: Errno,
+    pub(crate) step: Step,
+    pub(crate) detail: usize,
+    pub(crate) errno: Errno,
 }
 
-trait OrFail<T> {
+pub(crate) trait OrFail<T> {
     fn or_fail(self, step: Step) -> Result<T, Failure>;
 }
 
@@ -76,7 +85,7 @@ pub(crate) fn run_init(stage: &Stage<'_>) -> ! {
     sys::exit_now(code)
 }
 
-fn report_failure(control: BorrowedFd<'_>, failure: Failure) {
+pub(crate) fn report_failure(control: BorrowedFd<'_>, failure: Failure) {
     let message = Message::Failed {
         step: failure.step,
         detail: u32::try_from(failure.detail).unwrap_or(u32::MAX),
@@ -98,24 +107,34 @@ fn init(stage: &Stage<'_>) -> Result<(), Failure> {
     if stage.wait_for_go {
         Message::receive(stage.control).or_fail(Step::WaitForHost)?;
     }
-    let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
     // Nothing from here on needs a capability, neither in this process nor in the command's.
     sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
-    let payload = start_payload(stage)?;
+    start_and_reap(stage)
+}
 
-    // From here on this process only reaps. It must not be a way out for what it reaps: not dumpable,
-    // it can be neither traced nor opened through /proc.
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .or_fail(Step::NotDumpable)?;
-    let _ = rustix::thread::set_name(c"ringfence-init");
-    reap_until_done(stage.control, signals.as_fd(), payload);
+/// Starts the command and reaps as pid 1 until it ends.
+pub(crate) fn start_and_reap(stage: &Stage<'_>) -> Result<(), Failure> {
+    let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
+    let payload = start_payload(stage)?;
+    become_reaper(c"ringfence-init")?;
+    reap_until_done(stage.control, signals.as_fd(), None, payload, sys::kill_everyone);
     Ok(())
 }
 
-fn write_id_maps(stage: &Stage<'_>) -> Result<(), Failure> {
+/// From here on this process only reaps. It must not be a way out for what it reaps: not dumpable, it can be
+/// neither traced nor opened through /proc.
+pub(crate) fn become_reaper(name: &CStr) -> Result<(), Failure> {
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .or_fail(Step::NotDumpable)?;
+    let _ = rustix::thread::set_name(name);
+    Ok(())
+}
+
+pub(crate) fn write_id_maps(stage: &Stage<'_>) -> Result<(), Failure> {
+    let Some(maps) = stage.maps else { return Ok(()) };
     write_file(c"/proc/self/setgroups", b"deny").or_fail(Step::UserMap)?;
-    write_file(c"/proc/self/uid_map", stage.uid_map).or_fail(Step::UserMap)?;
-    write_file(c"/proc/self/gid_map", stage.gid_map).or_fail(Step::UserMap)
+    write_file(c"/proc/self/uid_map", maps.uid).or_fail(Step::UserMap)?;
+    write_file(c"/proc/self/gid_map", maps.gid).or_fail(Step::UserMap)
 }
 
 fn write_file(path: &CStr, content: &[u8]) -> Sys<()> {
@@ -156,7 +175,7 @@ fn build_root(plan: &Plan) -> Result<(), Failure> {
 
 /// Forks the process that becomes the command, and passes its notification listener (and terminal) on
 /// to the host. Returns its pid.
-fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
+pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
     let terminal = stage.tty.map(open_terminal).transpose().or_fail(Step::Terminal)?;
     let (tell, told) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
@@ -196,8 +215,10 @@ fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
 
 /// A new terminal in this mount namespace: (master, slave).
 fn open_terminal(size: rustix::termios::Winsize) -> Sys<(OwnedFd, OwnedFd)> {
-    let master =
-        rustix::fs::open(c"/dev/pts/ptmx", OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    // The second is the one to use where the sandbox has no devpts of its own.
+    let master = rustix::fs::open(c"/dev/pts/ptmx", flags, Mode::empty())
+        .or_else(|_| rustix::fs::open(c"/dev/ptmx", flags, Mode::empty()))?;
     rustix::pty::unlockpt(&master)?;
     let flags =
         rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY | rustix::pty::OpenptFlags::CLOEXEC;
@@ -206,15 +227,32 @@ fn open_terminal(size: rustix::termios::Winsize) -> Sys<(OwnedFd, OwnedFd)> {
     Ok((master, slave))
 }
 
-/// Reaps until the command ends (or the host is gone), then returns; the end of pid 1 ends every
-/// process that is left.
-fn reap_until_done(control: BorrowedFd<'_>, signals: BorrowedFd<'_>, payload: i32) {
+/// Reaps until the command ends (or the host is gone), then returns: whoever is left must be ended, which
+/// the end of a pid 1 does by itself. `parent` becomes readable when the host is gone, for who cannot tell
+/// from the control socket. `signal_all` passes a signal on to everything inside.
+pub(crate) fn reap_until_done(
+    control: BorrowedFd<'_>,
+    signals: BorrowedFd<'_>,
+    parent: Option<BorrowedFd<'_>>,
+    payload: i32,
+    signal_all: fn(i32),
+) {
     loop {
-        let mut fds = [PollFd::new(&control, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        let mut fds = [
+            PollFd::new(&control, PollFlags::IN),
+            PollFd::new(&signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(
+                parent.unwrap_or(control),
+                if parent.is_some() { PollFlags::IN } else { PollFlags::empty() },
+            ),
+        ];
         if poll(&mut fds, None).is_err_and(|errno| errno != Errno::INTR) {
             return;
         }
         let [control_events, signal_events] = [fds[0].revents(), fds[1].revents()];
+        if parent.is_some() && fds[2].revents().contains(PollFlags::IN) {
+            return;
+        }
         if signal_events.contains(PollFlags::IN) {
             let mut drained = [0_u8; 128];
             let _ = rustix::io::read(signals, &mut drained);
@@ -232,7 +270,7 @@ fn reap_until_done(control: BorrowedFd<'_>, signals: BorrowedFd<'_>, payload: i3
         }
         if control_events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             match Message::receive(control) {
-                Ok(Message::Terminate { signal }) => sys::kill_everyone(signal),
+                Ok(Message::Terminate { signal }) if signal != libc::SIGKILL => signal_all(signal),
                 _ => return,
             }
         }
@@ -258,6 +296,9 @@ fn become_command(
     terminal: Option<BorrowedFd<'_>>,
 ) -> Result<Errno, Failure> {
     let plan = stage.plan;
+    if stage.tied {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
+    }
     rustix::process::setsid().or_fail(Step::Session)?;
     sys::reset_signals();
     for limit in &plan.rlimits {
@@ -265,7 +306,8 @@ fn become_command(
     }
     rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?;
     if let Some((abi, rules)) = &plan.landlock {
-        let ruleset = Ruleset::new(*abi).or_fail(Step::Landlock)?;
+        let ruleset = if plan.without_tcp { Ruleset::without_tcp(*abi) } else { Ruleset::new(*abi) };
+        let ruleset = ruleset.or_fail(Step::Landlock)?;
         for (index, rule) in rules.iter().enumerate() {
             ruleset.allow(&rule.path, rule.rights).map_err(|errno| Failure {
                 step: Step::LandlockRule,
@@ -276,13 +318,14 @@ fn become_command(
         ruleset.restrict_self().or_fail(Step::Landlock)?;
     }
 
-    if plan.supervised {
-        let listener = seccomp::install_listener(&plan.filter).or_fail(Step::Supervisor)?;
+    let listener = if plan.supervised { listen(plan)? } else { None };
+    if let Some(listener) = listener {
         Message::Listener { fd: listener.fd.as_raw_fd() }.send(tell, None).or_fail(Step::Supervisor)?;
         // Init owns it now, through the shared table.
         std::mem::forget(listener);
     } else {
-        seccomp::install(&plan.filter).or_fail(Step::Seccomp)?;
+        let filter = if plan.supervised { plan.unsupervised_filter.as_ref() } else { Some(&plan.filter) };
+        seccomp::install(filter.map_or(&[][..], Vec::as_slice)).or_fail(Step::Seccomp)?;
         Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)?;
     }
     sys::unshare_files().or_fail(Step::StartCommand)?;
@@ -313,6 +356,18 @@ fn become_command(
         }
     }
     Ok(errno)
+}
+
+/// Installs the supervised filter. None when a supervisor above us listens already and the plan has a filter
+/// for that.
+fn listen(plan: &Plan) -> Result<Option<seccomp::Listener>, Failure> {
+    match seccomp::install_listener(&plan.filter) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) && plan.unsupervised_filter.is_some() => {
+            Ok(None)
+        }
+        Err(error) => Err(error).or_fail(Step::Supervisor),
+    }
 }
 
 /// Opens a path of the new root without following any link: what is mounted on must be what was planned.

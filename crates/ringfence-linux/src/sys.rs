@@ -222,6 +222,16 @@ pub fn reset_signals() {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, std::ptr::null_mut()) };
 }
 
+/// Blocks every signal that can be blocked. [`reset_signals`] takes it back.
+pub fn block_signals() {
+    // SAFETY: an all-zero sigset is valid memory for sigfillset to fill.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `all` is valid for writing.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: `all` is initialised; the old mask is not wanted.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) };
+}
+
 /// How a child ended, and what it and its own children used.
 #[derive(Debug, Clone, Copy)]
 pub struct Reaped {

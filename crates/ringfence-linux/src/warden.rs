@@ -23,6 +23,9 @@ pub trait Attend {
     /// One call may be waiting on the listener.
     fn notification(&mut self, listener: BorrowedFd<'_>);
 
+    /// The command is about to run, and nothing of it is supervised.
+    fn unsupervised(&mut self) {}
+
     /// The master of the command's terminal.
     fn terminal(&mut self, master: OwnedFd);
 
@@ -90,6 +93,7 @@ pub fn attend(
                 attendant.listener(&fd);
                 listener = Some(fd);
             }
+            Ok((Message::Unsupervised, _)) => attendant.unsupervised(),
             Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
             Ok((Message::Exited { status, cpu_us, max_rss_kib }, _)) => {
                 outcome = Outcome { status: Some(status), cpu_us, max_rss_kib, ..outcome };

@@ -77,7 +77,9 @@ impl Native {
             landlock: (abi > 0).then_some((abi, view.landlock)),
             rlimits: limits.rlimits.clone(),
             filter: filter(precision),
+            without_tcp: false,
             supervised: precision != Precision::Off,
+            unsupervised_filter: None,
         };
         if precision != Precision::Full {
             degraded.push(format!(

@@ -36,8 +36,13 @@ pub fn static_program_for(arch: Arch) -> Vec<sock_filter> {
 }
 
 pub(super) fn program(arch: Arch) -> Program {
+    program_after(arch, &[])
+}
+
+/// As [`program`], with other tables that are asked first.
+pub(super) fn program_after(arch: Arch, first: &[&[Entry]]) -> Program {
     let mut program = Program::for_arch(arch).unknown(ENOSYS);
-    for entry in TABLE {
+    for entry in first.iter().copied().flatten().chain(TABLE) {
         if let Some(nr) = entry.call.number(arch) {
             program.add(nr, entry.when, entry.verdict);
         }
@@ -52,7 +57,7 @@ pub const fn deny_table() -> &'static [Entry] {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "error numbers are small")]
-const fn errno(number: i32) -> Verdict {
+pub(super) const fn errno(number: i32) -> Verdict {
     Verdict::Errno(number as u16)
 }
 
@@ -74,7 +79,12 @@ const fn allow_if(call: Call, when: &'static [Test], reason: &'static str) -> En
     Entry { call, when, verdict: Verdict::Allow, reason }
 }
 
-const fn answer(verdict: Verdict, call: Call, when: &'static [Test], reason: &'static str) -> Entry {
+pub(super) const fn answer(
+    verdict: Verdict,
+    call: Call,
+    when: &'static [Test],
+    reason: &'static str,
+) -> Entry {
     Entry { call, when, verdict, reason }
 }
 
@@ -124,18 +134,18 @@ const TIOCSETD: u32 = 0x5423;
 const PR_SET_MM: u32 = 35;
 
 // Sockets: family, type and protocol are arguments 0, 1 and 2.
-const fn family(value: libc::c_int) -> Test {
+pub(super) const fn family(value: libc::c_int) -> Test {
     Test::int_is(0, value.cast_unsigned())
 }
 /// The type without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
-const fn kind(value: libc::c_int) -> Test {
+pub(super) const fn kind(value: libc::c_int) -> Test {
     Test::int_bits(1, 0xf, value.cast_unsigned())
 }
 const fn protocol(value: libc::c_int) -> Test {
     Test::int_is(2, value.cast_unsigned())
 }
 /// `AF_INET` and `AF_INET6`: the two differ in this bit.
-const INTERNET: Test = Test::int_bits(0, !0x8, libc::AF_INET.cast_unsigned());
+pub(super) const INTERNET: Test = Test::int_bits(0, !0x8, libc::AF_INET.cast_unsigned());
 
 const NAMESPACE: &str = "a new user namespace gives back capabilities, with which mounts could be undone";
 const OTHER_NAMESPACE: &str = "joining another namespace leaves the one the sandbox is built from";

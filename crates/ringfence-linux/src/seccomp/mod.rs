@@ -10,6 +10,7 @@ mod emit;
 mod install;
 mod notify;
 mod rule;
+mod shared;
 
 #[cfg(test)]
 mod interpret;
@@ -25,3 +26,4 @@ pub use notify::{
     notify_program, notify_program_for, notify_table,
 };
 pub use rule::{Arch, Call, Test, Verdict};
+pub use shared::{Shared, shared_program};

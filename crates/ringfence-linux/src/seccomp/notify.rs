@@ -50,11 +50,17 @@ pub struct NotifySet {
     /// Creation, and opening for writing, counts whatever the directory descriptor is: a protected name
     /// that did not exist at the start can be refused. Means nothing without `changes`.
     pub all_creates: bool,
+    /// Removal and attributes count whatever the directory descriptor is: where no mount stands behind the
+    /// supervisor, what it does not see is not refused. Means nothing without `changes`.
+    pub all_changes: bool,
     /// `connect` and `bind`.
     pub connects: bool,
     pub sends: Sends,
     /// `execve` and `execveat`.
     pub execs: bool,
+    /// New processes and threads. All of them are let through; but when the supervisor is gone, none is made
+    /// any more, so that what must be ended can be.
+    pub forks: bool,
 }
 
 impl NotifySet {
@@ -78,9 +84,11 @@ impl NotifySet {
             reads: false,
             changes: true,
             all_creates: true,
+            all_changes: false,
             connects: true,
             sends: Sends::Sendto,
             execs: false,
+            forks: false,
         }
     }
 
@@ -90,10 +98,18 @@ impl NotifySet {
             reads: false,
             changes: false,
             all_creates: false,
+            all_changes: false,
             connects: false,
             sends: Sends::None,
             execs: false,
+            forks: false,
         }
+    }
+
+    /// For a sandbox that no mounts hold: whatever the supervisor must refuse, it sees.
+    #[must_use]
+    pub const fn everything() -> Self {
+        Self { execs: true, all_changes: true, forks: true, ..Self::full() }
     }
 
     /// Whether no call is selected at all, so that a listener would never hear anything.
@@ -102,7 +118,7 @@ impl NotifySet {
         !TABLE.iter().any(|entry| self.selects(entry.group))
     }
 
-    fn add_to(&self, program: &mut Program, arch: Arch) {
+    pub(super) fn add_to(&self, program: &mut Program, arch: Arch) {
         for entry in TABLE.iter().filter(|entry| self.selects(entry.group)) {
             if let Some(nr) = entry.call.number(arch) {
                 program.add(nr, entry.when, Verdict::Notify);
@@ -117,6 +133,8 @@ impl NotifySet {
             Group::Read => self.reads,
             Group::Change => self.changes,
             Group::Create => self.changes && self.all_creates,
+            Group::ChangeAnywhere => self.changes && self.all_changes,
+            Group::Fork => self.forks,
             Group::Connect => self.connects,
             Group::SendTo => matches!(self.sends, Sends::Sendto | Sends::All),
             Group::SendMessage => matches!(self.sends, Sends::All),
@@ -131,10 +149,12 @@ pub enum Group {
     Read,
     Change,
     Create,
+    ChangeAnywhere,
     Connect,
     SendTo,
     SendMessage,
     Exec,
+    Fork,
 }
 
 /// A call, the tests that must all hold, and the group it belongs to.
@@ -199,7 +219,7 @@ const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
 const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
 
-use Group::{Change, Connect, Create, Exec, Read, SendMessage, SendTo};
+use Group::{Change, ChangeAnywhere, Connect, Create, Exec, Fork, Read, SendMessage, SendTo};
 
 const TABLE: &[Entry] = &[
     // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
@@ -232,24 +252,33 @@ const TABLE: &[Entry] = &[
     entry(Change, call!(x86 unlink), ALWAYS),
     entry(Change, call!(x86 rmdir), ALWAYS),
     entry(Change, call!(unlinkat), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(unlinkat), ALWAYS),
     // Attributes.
     entry(Change, call!(x86 chmod), ALWAYS),
     entry(Change, call!(fchmodat), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(fchmodat), ALWAYS),
     entry(Change, call!(fchmodat2), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(fchmodat2), ALWAYS),
     entry(Change, call!(x86 chown), ALWAYS),
     entry(Change, call!(x86 lchown), ALWAYS),
     entry(Change, call!(fchownat), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(fchownat), ALWAYS),
     entry(Change, call!(x86 utime), ALWAYS),
     entry(Change, call!(x86 utimes), ALWAYS),
     entry(Change, call!(x86 futimesat), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(x86 futimesat), ALWAYS),
     entry(Change, call!(utimensat), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(utimensat), ALWAYS),
     entry(Change, call!(setxattr), ALWAYS),
     entry(Change, call!(lsetxattr), ALWAYS),
     entry(Change, call!(setxattrat), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(setxattrat), ALWAYS),
     entry(Change, call!(removexattr), ALWAYS),
     entry(Change, call!(lremovexattr), ALWAYS),
     entry(Change, call!(removexattrat), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(removexattrat), ALWAYS),
     entry(Change, call!(file_setattr), DIR_IS_CWD),
+    entry(ChangeAnywhere, call!(file_setattr), ALWAYS),
     // Sockets.
     entry(Connect, call!(connect), ALWAYS),
     entry(Connect, call!(bind), ALWAYS),
@@ -259,4 +288,8 @@ const TABLE: &[Entry] = &[
     // Programs.
     entry(Exec, call!(execve), ALWAYS),
     entry(Exec, call!(execveat), ALWAYS),
+    // Processes.
+    entry(Fork, call!(clone), ALWAYS),
+    entry(Fork, call!(x86 fork), ALWAYS),
+    entry(Fork, call!(x86 vfork), ALWAYS),
 ];

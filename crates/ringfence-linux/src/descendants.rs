@@ -1,0 +1,140 @@
+//! Everything a process has started, and what those have started: found by climbing from each process of
+//! the machine to its parents.
+//!
+//! For a sandbox without a pid namespace. Allocates nothing.
+
+use std::ffi::CStr;
+use std::io::Write as _;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::sys::{self, Sys};
+
+/// No real tree is deeper; a climb that meets recycled pids ends here.
+const DEEPEST: usize = 4096;
+/// A process that is stuck in the kernel is not waited for for ever.
+const MOST_ROUNDS: u32 = 3000;
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// Sends `signal` to every descendant of this process.
+pub(crate) fn signal_all(signal: i32) {
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        let _ = each(|pidfd| rustix::process::pidfd_send_signal(pidfd, signal));
+    }
+}
+
+/// Kills every descendant and reaps it. This process must be the one that orphans come to.
+pub(crate) fn kill_all(signals: Option<&OwnedFd>) {
+    for round in 0..MOST_ROUNDS {
+        loop {
+            match sys::reap() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                // None is left.
+                Err(_) => return,
+            }
+        }
+        // Stopped first, they cannot make more of themselves while they are being killed.
+        if round == 0 {
+            let _ = each(|pidfd| rustix::process::pidfd_send_signal(pidfd, Signal::STOP));
+        }
+        let _ = each(|pidfd| rustix::process::pidfd_send_signal(pidfd, Signal::KILL));
+        let mut drained = [0_u8; 128];
+        if let Some(signals) = signals {
+            let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], Some(&PAUSE));
+            let _ = rustix::io::read(signals, &mut drained);
+        }
+    }
+}
+
+/// Calls `act` for every descendant. The descriptor names the process that was looked at, whatever happens
+/// to its number.
+fn each(mut act: impl FnMut(&OwnedFd) -> Sys<()>) -> Sys<()> {
+    let me = rustix::process::getpid();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc = rustix::fs::open(c"/proc", flags, Mode::empty())?;
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 8192];
+    let mut entries = RawDir::new(&proc, &mut buffer);
+    while let Some(Ok(entry)) = entries.next() {
+        let Some(pid) = number(entry.file_name().to_bytes()).and_then(Pid::from_raw) else { continue };
+        if pid == me {
+            continue;
+        }
+        let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        if descends(pid, me) {
+            // One that is gone needs nothing.
+            let _ = act(&pidfd);
+        }
+    }
+    Ok(())
+}
+
+fn descends(pid: Pid, from: Pid) -> bool {
+    let mut at = pid;
+    for _ in 0..DEEPEST {
+        match parent(at) {
+            Some(parent) if parent == from => return true,
+            Some(parent) => at = parent,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// The parent of a process, as `/proc` tells it; none for pid 1 and for one that is gone.
+fn parent(pid: Pid) -> Option<Pid> {
+    let mut path = [0_u8; 32];
+    write!(&mut path[..31], "/proc/{}/stat", pid.as_raw_nonzero()).ok()?;
+    let path = CStr::from_bytes_until_nul(&path).ok()?;
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut text = [0_u8; 256];
+    let length = loop {
+        match rustix::io::read(&file, &mut text) {
+            Err(Errno::INTR) => {}
+            other => break other.ok()?,
+        }
+    };
+    parent_in(&text[..length])
+}
+
+/// `pid (name) state ppid …`; the name may hold anything.
+fn parent_in(stat: &[u8]) -> Option<Pid> {
+    let after = stat.iter().rposition(|&b| b == b')')?;
+    let mut fields = stat[after + 1..].split(|&b| b == b' ').filter(|field| !field.is_empty());
+    let (_state, parent) = (fields.next()?, fields.next()?);
+    Pid::from_raw(number(parent)?)
+}
+
+fn number(text: &[u8]) -> Option<i32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_lie_about_the_parent() {
+        let parent = |text: &str| parent_in(text.as_bytes()).map(|pid| pid.as_raw_nonzero().get());
+        assert_eq!(parent("12 (bash) S 7 12 12 0"), Some(7));
+        assert_eq!(parent("12 (a) S 1 (b) R 9 12"), Some(9));
+        assert_eq!(parent("1 (init) S 0 1"), None);
+        assert_eq!(parent("nonsense"), None);
+    }
+
+    #[test]
+    fn children_are_descendants_and_parents_are_not() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        let me = rustix::process::getpid();
+        assert!(descends(pid, me));
+        assert!(!descends(me, pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,111 @@
+//! A sandbox on the host's own files: no mounts, no pid namespace.
+//!
+//! Where user namespaces are out of reach (in containers, mostly), Landlock, seccomp and the supervisor hold
+//! the command; where only the network shall be isolated, a network namespace does. Either way a *keeper*
+//! process plays the part of pid 1: orphans come to it, it ends every process at the end, removes the
+//! sandbox's own directories, and does both even when the host side is killed.
+//!
+//! Everything after the clone allocates nothing; see [`crate::stage`].
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::process::PidfdFlags;
+
+use crate::launch::{End, LaunchError, Maps, Place, Sandboxed, Stdio, control_pair};
+use crate::plan::{Exec, Plan};
+use crate::report::{Message, Step};
+use crate::stage::{self, Failure, OrFail, Stage};
+use crate::sys::{self, Cloned};
+use crate::{descendants, remove};
+
+/// What a kept sandbox has of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kept<'a> {
+    /// A network namespace (and the user namespace that it takes).
+    pub network: bool,
+    /// A directory that is removed at the end.
+    pub directory: Option<&'a CStr>,
+}
+
+/// Starts a sandbox that runs one command. As [`crate::launch::launch`], except that the sandbox dies with
+/// the calling *process*, and that the mounts of the plan are not made.
+pub fn launch(
+    plan: &Plan,
+    exec: &Exec,
+    stdio: Stdio,
+    kept: Kept<'_>,
+    place: Place<'_>,
+) -> Result<Sandboxed, LaunchError> {
+    let (host, inside) = control_pair()?;
+    let parent = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
+        .map_err(|errno| LaunchError::Control(errno.into()))?;
+    let maps = Maps::identity();
+    let (stdio, tty) = stdio.parts();
+    let stage = Stage {
+        plan,
+        exec,
+        stdio,
+        tty,
+        control: inside.as_fd(),
+        wait_for_go: place.is_some(),
+        maps: kept.network.then(|| maps.borrow()),
+        tied: true,
+    };
+    let flags = if kept.network { libc::CLONE_NEWUSER | libc::CLONE_NEWNET } else { 0 };
+    match sys::clone(flags).map_err(|errno| LaunchError::Clone(errno.into()))? {
+        Cloned::Child => run(&stage, kept, parent.as_fd(), host.as_raw_fd()),
+        Cloned::Parent { pid, pidfd } => {
+            let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
+            sandboxed.placed(place)?;
+            Ok(sandboxed)
+        }
+    }
+}
+
+/// Runs as the keeper; never returns.
+fn run(stage: &Stage<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: RawFd) -> ! {
+    // Our copy of it would keep the connection open when the host is gone.
+    drop(sys::adopt(hosts_end));
+    let mut signals = None;
+    let result = keep(stage, kept, parent, &mut signals);
+    descendants::kill_all(signals.as_ref());
+    if let Some(directory) = kept.directory {
+        remove::tree(directory);
+    }
+    let code = match result {
+        Ok(()) => 0,
+        Err(failure) => {
+            stage::report_failure(stage.control, failure);
+            1
+        }
+    };
+    sys::exit_now(code)
+}
+
+fn keep(
+    stage: &Stage<'_>,
+    kept: Kept<'_>,
+    parent: BorrowedFd<'_>,
+    signals: &mut Option<OwnedFd>,
+) -> Result<(), Failure> {
+    // A signal from the host's terminal or from somebody who ends "all of ringfence" must not end the one
+    // that cleans up.
+    rustix::process::setsid().or_fail(Step::Keeper)?;
+    sys::block_signals();
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).or_fail(Step::Keeper)?;
+    if kept.network {
+        stage::write_id_maps(stage)?;
+        sys::loopback_up().or_fail(Step::Loopback)?;
+    }
+    if stage.wait_for_go {
+        Message::receive(stage.control).or_fail(Step::WaitForHost)?;
+    }
+    let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
+    sys::give_up_capabilities().or_fail(Step::Capabilities)?;
+    let payload = stage::start_payload(stage)?;
+    stage::become_reaper(c"ringfence-keep")?;
+    let signal_all = descendants::signal_all;
+    stage::reap_until_done(stage.control, signals.as_fd(), Some(parent), payload, signal_all);
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! What is refused besides, where the sandbox has no network, IPC or mount namespace of its own.
+//!
+//! Landlock refuses TCP there. What it does not know — datagrams, the send that connects by itself, System V
+//! IPC, sockets with a path — is refused here, or left to the supervisor where it can hold it.
+
+use libc::sock_filter;
+
+use super::deny::{self, Entry, INTERNET, answer, family, kind};
+use super::notify::NotifySet;
+use super::rule::{Arch, Test, Verdict, call};
+
+/// Which kinds of sockets nobody but this program can refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shared {
+    /// Landlock does not refuse TCP here (before ABI 4).
+    pub no_internet: bool,
+    /// Nobody judges who a local socket is connected to: there is no supervisor, or abstract names are not
+    /// scoped by Landlock (before ABI 6).
+    pub no_local: bool,
+}
+
+/// The static program with these additions, and the calls of `set` for the supervisor.
+#[must_use]
+pub fn shared_program(shared: Shared, set: &NotifySet) -> Vec<sock_filter> {
+    let mut tables: Vec<&[Entry]> = vec![ALWAYS];
+    if shared.no_internet {
+        tables.push(NO_INTERNET);
+    }
+    if shared.no_local {
+        tables.push(NO_LOCAL);
+    }
+    let mut program = deny::program_after(Arch::HOST, &tables);
+    set.add_to(&mut program, Arch::HOST);
+    program.assemble()
+}
+
+const EACCES: Verdict = deny::errno(libc::EACCES);
+const NOT_SUPPORTED: Verdict = deny::errno(libc::EOPNOTSUPP);
+const MSG_FASTOPEN: u64 = 0x2000_0000;
+
+const NO_NETWORK: &str = "no network namespace holds it, and Landlock knows only TCP";
+const FAST_OPEN: &str = "connects without the call that Landlock and the supervisor see";
+const IPC: &str = "no IPC namespace: objects of the host's processes could be reached by number";
+
+const fn refuse(call: super::Call, reason: &'static str) -> Entry {
+    answer(EACCES, call, &[], reason)
+}
+
+const ALWAYS: &[Entry] = &[
+    answer(EACCES, call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM)], NO_NETWORK),
+    answer(NOT_SUPPORTED, call!(sendto), &[Test::any_of(3, MSG_FASTOPEN)], FAST_OPEN),
+    answer(NOT_SUPPORTED, call!(sendmsg), &[Test::any_of(2, MSG_FASTOPEN)], FAST_OPEN),
+    answer(NOT_SUPPORTED, call!(sendmmsg), &[Test::any_of(3, MSG_FASTOPEN)], FAST_OPEN),
+    refuse(call!(shmget), IPC),
+    refuse(call!(shmat), IPC),
+    refuse(call!(shmctl), IPC),
+    refuse(call!(semget), IPC),
+    refuse(call!(semop), IPC),
+    refuse(call!(semtimedop), IPC),
+    refuse(call!(semctl), IPC),
+    refuse(call!(msgget), IPC),
+    refuse(call!(msgsnd), IPC),
+    refuse(call!(msgrcv), IPC),
+    refuse(call!(msgctl), IPC),
+    refuse(call!(mq_open), IPC),
+    refuse(call!(mq_unlink), IPC),
+];
+
+const NO_INTERNET: &[Entry] = &[answer(EACCES, call!(socket), &[INTERNET], NO_NETWORK)];
+
+const NO_LOCAL: &[Entry] = &[answer(
+    EACCES,
+    call!(socket),
+    &[family(libc::AF_UNIX)],
+    "a daemon of the host could be asked to do what the sandbox may not; pairs stay allowed",
+)];
