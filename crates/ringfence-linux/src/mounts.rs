@@ -15,8 +15,11 @@ use crate::plan::{BindAccess, MountStep};
 use crate::stage::open_target;
 use crate::sys::{self, MountAttr, Sys};
 
-const MASK_FILE: &CStr = c"/.mask-file";
-const MASK_DIR: &CStr = c"/.mask-dir";
+/// Where the masks come from. They keep their names: what is unlinked cannot be mounted on, and a grant is
+/// mounted on the mask it lifts.
+const WORKSHOP: &CStr = c"/.ringfence";
+const MASK_FILE: &CStr = c"/.ringfence/file";
+const MASK_DIR: &CStr = c"/.ringfence/directory";
 
 const READ_ONLY: MountAttr = MountAttr { set: libc::MOUNT_ATTR_RDONLY, clear: 0 };
 
@@ -65,7 +68,7 @@ pub(crate) fn execute(host: BorrowedFd<'_>, step: &MountStep) -> Sys<()> {
 }
 
 fn replace(target: BorrowedFd<'_>, content: &[u8]) -> Sys<()> {
-    const NAME: &CStr = c"/.replacement";
+    const NAME: &CStr = c"/.ringfence/replacement";
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(NAME, flags, Mode::from_raw_mode(0o444))?;
     let mut rest = content;
@@ -187,15 +190,15 @@ fn digits(mut value: u64, base: u64, buffer: &mut [u8; 24]) -> Sys<&CStr> {
 
 /// The two things masks are made of: a file and a directory that nobody may open.
 pub(crate) fn make_masks() -> Sys<()> {
+    rustix::fs::mkdir(WORKSHOP, Mode::from_raw_mode(0o700))?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     rustix::fs::open(MASK_FILE, flags, Mode::empty())?;
     rustix::fs::mkdir(MASK_DIR, Mode::empty())
 }
 
-/// Their names are no longer needed once the masks are mounted.
-pub(crate) fn remove_masks() -> Sys<()> {
-    rustix::fs::unlink(MASK_FILE)?;
-    rustix::fs::rmdir(MASK_DIR)
+/// Nothing more is taken from the workshop by name.
+pub(crate) fn close_workshop() -> Sys<()> {
+    rustix::fs::chmod(WORKSHOP, Mode::empty())
 }
 
 pub(crate) fn make_read_only(path: &CStr) -> Sys<()> {

@@ -167,7 +167,7 @@ fn build_root(plan: &Plan) -> Result<(), Failure> {
     }
     drop(host);
 
-    mounts::remove_masks().or_fail(Step::SealRoot)?;
+    mounts::close_workshop().or_fail(Step::SealRoot)?;
     rustix::mount::unmount(OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
     rustix::fs::rmdir(OLD_ROOT).or_fail(Step::DetachHost)?;
     mounts::make_read_only(c"/").or_fail(Step::SealRoot)
@@ -190,20 +190,20 @@ pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
     match sys::clone(libc::CLONE_FILES).or_fail(Step::StartCommand)? {
         Cloned::Child => run_payload(stage, told.as_fd(), terminal.as_ref().map(|(_, slave)| slave.as_fd())),
         Cloned::Parent { pid, pidfd } => {
-            let mut fds = [PollFd::new(&tell, PollFlags::IN), PollFd::new(&pidfd, PollFlags::IN)];
-            poll(&mut fds, None).or_fail(Step::StartCommand)?;
             let master = terminal.as_ref().map(|(master, _)| master.as_fd());
             if let Some(master) = master {
                 Message::Terminal.send(stage.control, Some(master)).or_fail(Step::StartCommand)?;
             }
-            if fds[0].revents().contains(PollFlags::IN) {
-                match Message::receive(tell.as_fd()).or_fail(Step::StartCommand)? {
+            // Until the other has a table of its own, closing anything here would close it there.
+            while let Some(message) = next_word(&tell, &pidfd).or_fail(Step::StartCommand)? {
+                match message {
                     Message::Listener { fd } => {
                         let listener = sys::adopt(fd);
                         Message::Listener { fd: -1 }
                             .send(stage.control, Some(listener.as_fd()))
                             .or_fail(Step::StartCommand)?;
                     }
+                    Message::Go => break,
                     // A failure, or "about to run" where nothing is supervised.
                     other => other.send(stage.control, None).or_fail(Step::StartCommand)?,
                 }
@@ -211,6 +211,13 @@ pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
             Ok(pid)
         }
     }
+}
+
+/// The next thing the command's process has to say; none when it is gone.
+fn next_word(tell: &OwnedFd, pidfd: &OwnedFd) -> Sys<Option<Message>> {
+    let mut fds = [PollFd::new(tell, PollFlags::IN), PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut fds, None)?;
+    if fds[0].revents().contains(PollFlags::IN) { Message::receive(tell.as_fd()).map(Some) } else { Ok(None) }
 }
 
 /// A new terminal in this mount namespace: (master, slave).
@@ -329,6 +336,7 @@ fn become_command(
         Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)?;
     }
     sys::unshare_files().or_fail(Step::StartCommand)?;
+    Message::Go.send(tell, None).or_fail(Step::StartCommand)?;
 
     if let Some(terminal) = terminal {
         rustix::process::ioctl_tiocsctty(terminal).or_fail(Step::Terminal)?;
