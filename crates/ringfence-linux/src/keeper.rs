@@ -14,7 +14,7 @@ use rustix::process::PidfdFlags;
 
 use crate::launch::{End, LaunchError, Maps, Place, Sandboxed, Stdio, control_pair};
 use crate::plan::{Exec, Plan};
-use crate::report::{Message, Step};
+use crate::report::Step;
 use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, Cloned};
 use crate::{descendants, remove};
@@ -99,7 +99,7 @@ fn keep(
         sys::loopback_up().or_fail(Step::Loopback)?;
     }
     if stage.wait_for_go {
-        Message::receive(stage.control).or_fail(Step::WaitForHost)?;
+        stage::wait_for_go(stage.control)?;
     }
     let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;

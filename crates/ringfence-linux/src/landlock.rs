@@ -180,6 +180,5 @@ fn restrict_self(ruleset: BorrowedFd<'_>) -> Sys<()> {
 }
 
 fn errno() -> Errno {
-    // SAFETY: the location is this thread's errno.
-    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -2,16 +2,19 @@
 //!
 //! A [`plan::Plan`] says what to build, as data. [`launch::launch`] clones a process into new
 //! namespaces; [`stage`] runs inside it, builds the root from the plan, and starts the command under
-//! Landlock and seccomp. Init and the host talk in [`report::Message`]s. Synchronous, no runtime, no
+//! Landlock and seccomp. Where that is not possible, [`bwrap`] lets another program make the namespaces, and
+//! [`keeper`] does without them. Init and the host talk in [`report::Message`]s. Synchronous, no runtime, no
 //! configuration; everything that runs after the clone allocates nothing.
 #![cfg(target_os = "linux")]
 
+pub mod bwrap;
 pub mod cgroup;
 mod descendants;
 pub mod keeper;
 pub mod landlock;
 pub mod launch;
 mod mounts;
+mod parcel;
 pub mod plan;
 pub mod probe;
 mod remove;

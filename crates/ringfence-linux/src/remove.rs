@@ -110,7 +110,7 @@ mod tests {
         let closed = root.join("closed");
         std::fs::create_dir(&closed).unwrap();
         std::fs::write(closed.join("inner"), "").unwrap();
-        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
 
         tree(&CString::new(root.as_os_str().as_bytes()).unwrap());
         assert!(!root.exists());

@@ -244,7 +244,7 @@ mod tests {
             assert!(!step.describe().is_empty());
         }
         assert_eq!(Step::from_number(0), None);
-        assert_eq!(Step::from_number(Step::ALL.len() as u32 + 1), None);
+        assert_eq!(Step::from_number(u32::try_from(Step::ALL.len()).unwrap() + 1), None);
     }
 
     #[test]

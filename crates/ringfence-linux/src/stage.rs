@@ -105,20 +105,53 @@ fn init(stage: &Stage<'_>) -> Result<(), Failure> {
     sys::sethostname(&stage.plan.hostname).or_fail(Step::Hostname)?;
 
     if stage.wait_for_go {
-        Message::receive(stage.control).or_fail(Step::WaitForHost)?;
+        wait_for_go(stage.control)?;
     }
     // Nothing from here on needs a capability, neither in this process nor in the command's.
     sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
     start_and_reap(stage)
 }
 
+/// Waits for the host's word. Anything else it says means that it does not want the sandbox any more.
+pub(crate) fn wait_for_go(control: BorrowedFd<'_>) -> Result<(), Failure> {
+    match Message::receive(control).or_fail(Step::WaitForHost)? {
+        Message::Go => Ok(()),
+        _ => Err(Errno::CANCELED).or_fail(Step::WaitForHost),
+    }
+}
+
 /// Starts the command and reaps as pid 1 until it ends.
 pub(crate) fn start_and_reap(stage: &Stage<'_>) -> Result<(), Failure> {
     let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
     let payload = start_payload(stage)?;
+    close_all_but(&mut [stage.control.as_raw_fd(), signals.as_raw_fd()]).or_fail(Step::Stdio)?;
     become_reaper(c"ringfence-init")?;
     reap_until_done(stage.control, signals.as_fd(), None, payload, sys::kill_everyone);
     Ok(())
+}
+
+/// Closes every descriptor but these. The command has its own by now; a copy of the host's end of a pipe
+/// kept here would let a command that reads to the end of its input wait for ever.
+fn close_all_but(kept: &mut [RawFd]) -> Sys<()> {
+    kept.sort_unstable();
+    let mut first: libc::c_uint = 0;
+    for &fd in kept.iter() {
+        let fd = libc::c_uint::try_from(fd).map_err(|_| Errno::BADF)?;
+        if first < fd {
+            close_range(first, fd - 1)?;
+        }
+        first = fd + 1;
+    }
+    close_range(first, libc::c_uint::MAX)
+}
+
+fn close_range(first: libc::c_uint, last: libc::c_uint) -> Sys<()> {
+    // SAFETY: nothing that owns a descriptor in this range is used again by this process, which only
+    // reaps from here on and ends without running destructors.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
+        0 => Ok(()),
+        _ => Err(Errno::IO),
+    }
 }
 
 /// From here on this process only reaps. It must not be a way out for what it reaps: not dumpable, it can be

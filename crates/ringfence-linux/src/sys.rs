@@ -22,8 +22,7 @@ fn check(ret: c_long) -> Sys<c_long> {
 }
 
 fn last_errno() -> Errno {
-    // SAFETY: the location is this thread's errno, always valid to read.
-    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// `clone3` with the semantics of fork (memory is copied), plus `flags`: new namespaces, or
@@ -326,6 +325,21 @@ pub fn install_stdio(source: RawFd, target: RawFd) -> Sys<()> {
     }
     // SAFETY: the target is a standard descriptor that this process is about to hand to exec.
     check(unsafe { libc::dup2(source, target) }.into()).map(drop)
+}
+
+/// A copy of `source` with a number of at least `lowest`, closed by exec.
+pub fn duplicate_above(source: RawFd, lowest: RawFd) -> Sys<RawFd> {
+    // SAFETY: makes a new descriptor and changes none.
+    let fd = unsafe { libc::fcntl(source, libc::F_DUPFD_CLOEXEC, lowest) };
+    check(fd.into())?;
+    Ok(fd)
+}
+
+/// A descriptor of this process by its number, for as long as the process keeps it open.
+pub fn borrow(fd: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: used with numbers that are open for the rest of the process's life, or with a call that
+    // only fails when they are not.
+    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 /// Ends the process at once, without running anything at exit.

@@ -1,0 +1,217 @@
+//! A sandbox whose namespaces and mounts the system's bwrap makes.
+//!
+//! Some systems let only bwrap make user namespaces. It builds the same view from arguments and then executes
+//! a program of ours as pid 1 inside ([`run_stage`]), which does what native does after building the root:
+//! Landlock, seccomp, the listener, the command. That program is reached through a descriptor, and all it
+//! knows comes through another, which is sealed.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use crate::launch::{End, LaunchError, Place, Sandboxed, Stdio, control_pair};
+use crate::parcel;
+use crate::plan::{Exec, Plan};
+use crate::report::{Message, Step};
+use crate::stage::{self, Failure, OrFail, Stage};
+use crate::sys::{self, CStringArray, Cloned, Sys};
+
+/// The stage's descriptors, in every sandbox made by bwrap.
+const CONTROL: RawFd = 3;
+const PARCEL: RawFd = 4;
+const PROGRAM: RawFd = 5;
+const STDIO: [RawFd; 3] = [6, 7, 8];
+const ARGUMENTS: RawFd = 9;
+/// The first of the descriptors that arguments may name; see [`Bwrap::data`].
+pub const FIRST_DATA: RawFd = 10;
+
+/// The first argument of the stage, for programs that are more than a stage.
+pub const STAGE_ARGUMENT: &str = "__stage";
+
+/// How long bwrap may take.
+const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+
+/// How bwrap is called.
+#[derive(Debug, Clone, Copy)]
+pub struct Bwrap<'a> {
+    pub program: &'a CStr,
+    /// All options, each ended by a NUL. They are passed by a descriptor: there may be many, and the list of
+    /// the machine's processes is no place for them.
+    pub options: &'a [u8],
+    /// What can be read from the descriptors [`FIRST_DATA`], `FIRST_DATA + 1`, …
+    pub data: &'a [Vec<u8>],
+    /// The program that calls [`run_stage`].
+    pub stage: BorrowedFd<'a>,
+}
+
+/// Starts a sandbox that runs one command. As [`crate::launch::launch`], except that it returns when bwrap has
+/// built the sandbox.
+pub fn launch(
+    bwrap: Bwrap<'_>,
+    plan: &Plan,
+    exec: &Exec,
+    stdio: Stdio,
+    place: Place<'_>,
+) -> Result<Sandboxed, LaunchError> {
+    let (host, inside) = control_pair()?;
+    let (stdio, tty) = stdio.parts();
+    let failed = |errno: Errno| LaunchError::Control(errno.into());
+    let null =
+        rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    let said = rustix::fs::memfd_create("bwrap-said", MemfdFlags::CLOEXEC).map_err(failed)?;
+    let packed = parcel::pack(plan, exec, tty).map_err(failed)?;
+    let options = parcel::sealed("bwrap-options", bwrap.options).map_err(failed)?;
+    let data: Vec<OwnedFd> = bwrap
+        .data
+        .iter()
+        .map(|bytes| parcel::sealed("bwrap-data", bytes))
+        .collect::<Sys<_>>()
+        .map_err(failed)?;
+
+    let mut table = vec![null.as_raw_fd(), null.as_raw_fd(), said.as_raw_fd()];
+    table.extend([inside.as_raw_fd(), packed.as_raw_fd(), bwrap.stage.as_raw_fd()]);
+    table.extend(if tty.is_some() { [null.as_raw_fd(); 3] } else { stdio });
+    table.push(options.as_raw_fd());
+    table.extend(data.iter().map(AsRawFd::as_raw_fd));
+    let mut lifted = vec![-1; table.len()];
+
+    let text = |text: String| CString::new(text).unwrap_or_default();
+    let program_path = format!("/proc/self/fd/{PROGRAM}");
+    let argv = CStringArray::new(vec![
+        c"bwrap".into(),
+        c"--args".into(),
+        text(ARGUMENTS.to_string()),
+        c"--".into(),
+        text(program_path),
+        text(STAGE_ARGUMENT.to_owned()),
+    ]);
+    let env = CStringArray::new(vec![]);
+    let waits = place.is_some();
+    match sys::clone(0).map_err(|errno| LaunchError::Clone(errno.into()))? {
+        Cloned::Child => {
+            let failure = match become_bwrap(bwrap.program, &argv, &env, &table, &mut lifted, waits) {
+                Ok(errno) => Failure { step: Step::Bwrap, detail: 0, errno },
+                Err(failure) => failure,
+            };
+            // Arranging may have put something else in the place of the socket, but not of its copy.
+            let copy = lifted.get(CONTROL.unsigned_abs() as usize).copied().filter(|fd| *fd >= 0);
+            stage::report_failure(sys::borrow(copy.unwrap_or(inside.as_raw_fd())), failure);
+            sys::exit_now(1)
+        }
+        Cloned::Parent { pid, pidfd } => {
+            drop(inside);
+            let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
+            sandboxed.placed(place)?;
+            match heard_of(&sandboxed) {
+                Heard::Ready => Ok(sandboxed),
+                Heard::Failed(step, detail, errno) => {
+                    sandboxed.kill();
+                    Err(LaunchError::from_report(plan, step, detail, errno))
+                }
+                Heard::Nothing => {
+                    sandboxed.kill();
+                    let said = parcel::contents(said.as_fd(), 64 << 10).unwrap_or_default();
+                    let said = String::from_utf8_lossy(&said);
+                    let said = said.trim().trim_start_matches("bwrap: ");
+                    Err(LaunchError::Helper {
+                        program: bwrap.program.to_string_lossy().into_owned(),
+                        said: if said.is_empty() { "it said nothing".to_owned() } else { said.to_owned() },
+                    })
+                }
+            }
+        }
+    }
+}
+
+enum Heard {
+    Ready,
+    Failed(Step, u32, i32),
+    /// It ended, or took too long, without a word from inside.
+    Nothing,
+}
+
+fn heard_of(sandboxed: &Sandboxed) -> Heard {
+    let mut fds =
+        [PollFd::new(&sandboxed.control, PollFlags::IN), PollFd::new(&sandboxed.pidfd, PollFlags::IN)];
+    while let Err(Errno::INTR) = poll(&mut fds, Some(&PATIENCE)) {}
+    if !fds[0].revents().contains(PollFlags::IN) {
+        return Heard::Nothing;
+    }
+    match Message::receive(sandboxed.control.as_fd()) {
+        Ok(Message::Ready) => Heard::Ready,
+        Ok(Message::Failed { step, detail, errno }) => Heard::Failed(step, detail, errno),
+        _ => Heard::Nothing,
+    }
+}
+
+/// Arranges the descriptors and executes bwrap. Allocates nothing; see [`crate::stage`].
+fn become_bwrap(
+    program: &CStr,
+    argv: &CStringArray,
+    env: &CStringArray,
+    table: &[RawFd],
+    lifted: &mut [RawFd],
+    waits: bool,
+) -> Result<Errno, Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
+    // A signal from the host's terminal is the host's to handle.
+    rustix::process::setsid().or_fail(Step::Session)?;
+    sys::reset_signals();
+    if waits {
+        stage::wait_for_go(sys::borrow(table[CONTROL.unsigned_abs() as usize]))?;
+    }
+    let above = RawFd::try_from(table.len()).unwrap_or(RawFd::MAX);
+    // First out of the way of each other, then down to their places.
+    for (lifted, fd) in lifted.iter_mut().zip(table) {
+        *lifted = sys::duplicate_above(*fd, above).or_fail(Step::Stdio)?;
+    }
+    for (target, lifted) in (0..).zip(lifted) {
+        sys::install_stdio(*lifted, target).or_fail(Step::Stdio)?;
+    }
+    sys::cloexec_from(above.unsigned_abs()).or_fail(Step::Stdio)?;
+    Ok(sys::execve(program, argv, env))
+}
+
+/// What the program does that bwrap executes inside. Never returns.
+///
+/// It is a fresh process with one thread, so it may allocate until it starts the command. To anybody who
+/// calls it elsewhere than as pid 1 of a namespace it does nothing.
+pub fn run_stage() -> ! {
+    if rustix::process::getpid() != rustix::process::Pid::INIT {
+        sys::exit_now(1);
+    }
+    let control = sys::adopt(CONTROL);
+    let code = match stage_inside(control.as_fd()) {
+        Ok(()) => 0,
+        Err(failure) => {
+            stage::report_failure(control.as_fd(), failure);
+            1
+        }
+    };
+    sys::exit_now(code)
+}
+
+fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
+    let packed = sys::adopt(PARCEL);
+    let parcel = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
+    drop((packed, sys::adopt(PROGRAM)));
+    sys::cloexec_from(3).or_fail(Step::Stdio)?;
+    // bwrap was told to drop them; what it left goes now, or nothing starts.
+    sys::give_up_capabilities().or_fail(Step::Capabilities)?;
+    Message::Ready.send(control, None).or_fail(Step::WaitForHost)?;
+    stage::start_and_reap(&Stage {
+        plan: &parcel.plan,
+        exec: &parcel.exec,
+        stdio: STDIO,
+        tty: parcel.tty,
+        control,
+        wait_for_go: false,
+        maps: None,
+        tied: false,
+    })
+}

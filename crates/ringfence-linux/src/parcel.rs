@@ -1,0 +1,287 @@
+//! What the stage inside bwrap has to do, as bytes: it is a program of its own and knows nothing but what it
+//! reads from one sealed descriptor.
+
+use std::ffi::CString;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::termios::Winsize;
+
+use crate::landlock::Rights;
+use crate::plan::{Exec, LandlockRule, Plan, Rlimit};
+use crate::sys::{CStringArray, Sys};
+
+/// No honest parcel is larger: the kernel lets arguments and environment be some megabytes.
+const LARGEST: usize = 64 << 20;
+
+/// The part of a launch that happens inside.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    /// Without mounts.
+    pub(crate) plan: Plan,
+    pub(crate) exec: Exec,
+    pub(crate) tty: Option<Winsize>,
+}
+
+/// A descriptor with these bytes that nobody can change any more.
+pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Sys<OwnedFd> {
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&fd, rest)?;
+        rest = &rest[written..];
+    }
+    let all = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&fd, all)?;
+    rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(0))?;
+    Ok(fd)
+}
+
+/// Everything a descriptor holds, from its start.
+pub(crate) fn contents(fd: BorrowedFd<'_>, most: usize) -> Sys<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0_u8; 16 * 1024];
+    loop {
+        match rustix::io::pread(fd, &mut buffer, bytes.len() as u64) {
+            Ok(0) => return Ok(bytes),
+            Ok(length) => bytes.extend_from_slice(&buffer[..length]),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        if bytes.len() > most {
+            return Err(Errno::FBIG);
+        }
+    }
+}
+
+pub(crate) fn pack(plan: &Plan, exec: &Exec, tty: Option<Winsize>) -> Sys<OwnedFd> {
+    let mut out = Writer(Vec::with_capacity(16 * 1024));
+    out.bytes(plan.hostname.as_bytes());
+    out.list(plan.landlock.iter(), |out, (abi, rules)| {
+        out.number(u64::from(*abi));
+        out.list(rules.iter(), |out, rule| {
+            out.number(code(rule.rights));
+            out.bytes(rule.path.as_bytes());
+        });
+    });
+    out.number(u64::from(plan.without_tcp));
+    out.list(plan.rlimits.iter(), |out, limit| {
+        out.number(u64::from(limit.resource));
+        out.number(limit.soft);
+        out.number(limit.hard);
+    });
+    out.program(&plan.filter);
+    out.number(u64::from(plan.supervised));
+    out.list(plan.unsupervised_filter.iter(), |out, program| out.program(program));
+    for strings in [&exec.candidates[..], exec.argv.strings(), exec.env.strings()] {
+        out.list(strings.iter(), |out, text| out.bytes(text.as_bytes()));
+    }
+    out.bytes(exec.cwd.as_bytes());
+    out.list(tty.iter(), |out, size| {
+        for number in [size.ws_row, size.ws_col, size.ws_xpixel, size.ws_ypixel] {
+            out.number(u64::from(number));
+        }
+    });
+    sealed("ringfence-parcel", &out.0)
+}
+
+pub(crate) fn unpack(fd: BorrowedFd<'_>) -> Sys<Parcel> {
+    let bytes = contents(fd, LARGEST)?;
+    let mut from = Reader(&bytes);
+    from.parcel().filter(|_| from.0.is_empty()).ok_or(Errno::BADMSG)
+}
+
+fn code(rights: Rights) -> u64 {
+    match rights {
+        Rights::List => 1,
+        Rights::Read => 2,
+        Rights::Device => 3,
+        Rights::Write => 4,
+    }
+}
+
+fn rights(code: u64) -> Option<Rights> {
+    [Rights::List, Rights::Read, Rights::Device, Rights::Write]
+        .into_iter()
+        .find(|rights| self::code(*rights) == code)
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_ne_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut each: impl FnMut(&mut Self, T)) {
+        self.number(items.len() as u64);
+        for item in items {
+            each(self, item);
+        }
+    }
+
+    fn program(&mut self, program: &[libc::sock_filter]) {
+        self.list(program.iter(), |out, step| {
+            for number in [u64::from(step.code), u64::from(step.jt), u64::from(step.jf), u64::from(step.k)] {
+                out.number(number);
+            }
+        });
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take(8)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+    }
+
+    fn small<T: TryFrom<u64>>(&mut self) -> Option<T> {
+        T::try_from(self.number()?).ok()
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.number()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn text(&mut self) -> Option<CString> {
+        let length = self.small()?;
+        CString::new(self.take(length)?).ok()
+    }
+
+    fn list<T>(&mut self, mut each: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let length: usize = self.small()?;
+        // Every item takes bytes, so a length that lies ends soon; only what is there is made room for.
+        let mut items = Vec::with_capacity(length.min(self.0.len()));
+        for _ in 0..length {
+            items.push(each(self)?);
+        }
+        Some(items)
+    }
+
+    fn program(&mut self) -> Option<Vec<libc::sock_filter>> {
+        self.list(|from| {
+            Some(libc::sock_filter {
+                code: from.small()?,
+                jt: from.small()?,
+                jf: from.small()?,
+                k: from.small()?,
+            })
+        })
+    }
+
+    fn parcel(&mut self) -> Option<Parcel> {
+        let hostname = self.text()?;
+        let landlock = self.list(|from| {
+            let abi = from.small()?;
+            let rule =
+                |from: &mut Self| Some(LandlockRule { rights: rights(from.number()?)?, path: from.text()? });
+            Some((abi, from.list(rule)?))
+        })?;
+        let plan = Plan {
+            hostname,
+            mounts: vec![],
+            landlock: landlock.into_iter().next(),
+            without_tcp: self.flag()?,
+            rlimits: self.list(|from| {
+                Some(Rlimit { resource: from.small()?, soft: from.number()?, hard: from.number()? })
+            })?,
+            filter: self.program()?,
+            supervised: self.flag()?,
+            unsupervised_filter: self.list(Self::program)?.into_iter().next(),
+        };
+        let exec = Exec {
+            candidates: self.list(Self::text)?,
+            argv: CStringArray::new(self.list(Self::text)?),
+            env: CStringArray::new(self.list(Self::text)?),
+            cwd: self.text()?,
+        };
+        let tty = self.list(|from| {
+            Some(Winsize {
+                ws_row: from.small()?,
+                ws_col: from.small()?,
+                ws_xpixel: from.small()?,
+                ws_ypixel: from.small()?,
+            })
+        })?;
+        Some(Parcel { plan, exec, tty: tty.into_iter().next() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn plan() -> Plan {
+        Plan {
+            hostname: c"fence".into(),
+            mounts: vec![],
+            landlock: Some((
+                7,
+                vec![
+                    LandlockRule { path: c"/usr".into(), rights: Rights::Read },
+                    LandlockRule { path: c"/p \xff".into(), rights: Rights::Write },
+                ],
+            )),
+            without_tcp: true,
+            rlimits: vec![Rlimit { resource: 4, soft: 0, hard: u64::MAX }],
+            filter: crate::seccomp::static_program(),
+            supervised: true,
+            unsupervised_filter: Some(crate::seccomp::static_program()),
+        }
+    }
+
+    fn exec() -> Exec {
+        Exec {
+            candidates: vec![c"/bin/true".into()],
+            argv: CStringArray::new(vec![c"true".into(), c"".into()]),
+            env: CStringArray::new(vec![c"A=b c".into()]),
+            cwd: c"/".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 1, ws_ypixel: 2 };
+        let fd = pack(&plan(), &exec(), Some(size)).unwrap();
+        let parcel = unpack(fd.as_fd()).unwrap();
+        assert_eq!(parcel.plan.landlock, plan().landlock);
+        assert_eq!(parcel.plan.rlimits, plan().rlimits);
+        assert_eq!(parcel.plan.filter.len(), plan().filter.len());
+        assert!(parcel.plan.without_tcp && parcel.plan.supervised);
+        assert!(parcel.plan.unsupervised_filter.is_some());
+        assert_eq!(parcel.exec.argv.strings(), exec().argv.strings());
+        assert_eq!(parcel.exec.env.strings(), exec().env.strings());
+        assert_eq!(parcel.tty.map(|size| size.ws_col), Some(80));
+        assert_eq!(rustix::io::write(&fd, b"x"), Err(Errno::PERM), "nobody can change it any more");
+    }
+
+    #[test]
+    fn what_is_cut_or_longer_is_refused() {
+        let fd = pack(&plan(), &exec(), None).unwrap();
+        let bytes = contents(fd.as_fd(), LARGEST).unwrap();
+        for wrong in [&bytes[..bytes.len() - 1], &bytes[..7], &[], &[&bytes[..], b"x"].concat()] {
+            let fd = sealed("wrong", wrong).unwrap();
+            assert_eq!(unpack(fd.as_fd()).err(), Some(Errno::BADMSG));
+        }
+        let lying = sealed("lying", &[0xff; 64]).unwrap();
+        assert_eq!(unpack(lying.as_fd()).err(), Some(Errno::BADMSG));
+    }
+}
