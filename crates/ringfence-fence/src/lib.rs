@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod approve;
+pub mod conformance;
 mod registry;
 
 use std::collections::BTreeMap;

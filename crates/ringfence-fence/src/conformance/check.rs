@@ -59,7 +59,9 @@ fn one(expectation: &Expect, place: &Place, before: &BTreeSet<PathBuf>, result: 
     let has = |bytes: &[u8], text: &str| String::from_utf8_lossy(bytes).contains(&place.fill(text));
     let holds = |holds: bool, problem: &str| if holds { Ok(()) } else { Err(problem.to_owned()) };
     match expectation {
-        Expect::Stdout(want) => holds(&result.stdout == want || filled(place, want) == result.stdout, "stdout"),
+        Expect::Stdout(want) => {
+            holds(&result.stdout == want || filled(place, want) == result.stdout, "stdout")
+        }
         Expect::StdoutHas(text) => holds(has(&result.stdout, text), "stdout lacks it"),
         Expect::StdoutLacks(text) => holds(!has(&result.stdout, text), "stdout has it"),
         Expect::Stderr(want) => holds(&result.stderr == want, "stderr"),
@@ -92,9 +94,7 @@ fn one(expectation: &Expect, place: &Place, before: &BTreeSet<PathBuf>, result: 
             let found = std::fs::read(place.path(path)).unwrap_or_default();
             holds(found == place.fill(content).as_bytes(), "the host's file differs")
         }
-        Expect::HostLacks(path) => {
-            holds(place.path(path).symlink_metadata().is_err(), "the host has it")
-        }
+        Expect::HostLacks(path) => holds(place.path(path).symlink_metadata().is_err(), "the host has it"),
         Expect::NoNewNames => {
             let after = place.listing();
             let changed: Vec<&PathBuf> = before.symmetric_difference(&after).collect();

@@ -94,7 +94,8 @@ fn one(
     let (options, request) = case.prepare(&place, environment);
     let result = std::thread::scope(|scope| {
         if let Some(act) = case.meanwhile {
-            scope.spawn(|| place.when_ready(act));
+            let place = &place;
+            scope.spawn(move || place.when_ready(act));
         }
         (contender.run)(options, &request)
     });

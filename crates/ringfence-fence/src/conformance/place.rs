@@ -1,7 +1,7 @@
 //! The part of the host that a case is about; gone when dropped.
 
 use std::collections::BTreeSet;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{ErrorKind, Result};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -27,8 +27,7 @@ pub struct Place {
 impl Place {
     pub(super) fn new(base: &Path, case: &Case) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let marker =
-            format!("conformance-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let marker = format!("conformance-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let root = base.canonicalize()?.join(&marker);
         std::fs::create_dir(&root)?;
         let dir = |name: &str| {
@@ -65,7 +64,7 @@ impl Place {
             #[cfg(unix)]
             Entry::Link(target) => std::os::unix::fs::symlink(self.fill(target), path),
             #[cfg(not(unix))]
-            Entry::Link(_) => Err(Error::from(ErrorKind::Unsupported)),
+            Entry::Link(_) => Err(ErrorKind::Unsupported.into()),
         }
     }
 

@@ -1,0 +1,6 @@
+//! The native fence, tried.
+#![cfg(target_os = "linux")]
+
+mod suite {
+    mod conformance;
+}
