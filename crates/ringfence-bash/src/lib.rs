@@ -30,8 +30,8 @@
 //! - *Every place that can expand is a node*: words, here-document bodies, arguments
 //!   of `${…}`, arithmetic, subscripts, terms of `[[`. No field holds shell text that
 //!   would still have to be parsed.
-//! - *Accepted here means accepted by `bash -n`*, for bash 5.2 as it starts. Where
-//!   versions of bash read a text differently, it is refused.
+//! - *Accepted here, with nothing unsupported, means accepted by `bash -n`*, for bash
+//!   5.2 as it starts. Where versions of bash read a text differently, it is refused.
 //! - *Extent before meaning*: what bash cuts out by matching brackets is cut out the
 //!   same way, then parsed under that limit.
 //! - *Linear time*: no trial parses. Each byte is looked at a bounded number of

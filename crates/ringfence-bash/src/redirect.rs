@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::extent::Bracket;
-use crate::parser::{Parser, Pending, is_name, is_name_start};
+use crate::parser::{Parser, Pending, is_break, is_name, is_name_start};
 use crate::tree::{Fd, HereDoc, Redirect, RedirectOp, Target};
 use crate::word::{Part, PartKind, Word};
 use crate::wordlex::WordMode;
+
+/// The most here-documents that bash takes before their bodies.
+const MAX_HERE_DOCS: usize = 16;
 
 /// What stands before an operator, not yet parsed.
 enum Descriptor {
@@ -76,11 +79,14 @@ impl Parser<'_> {
             if self.look(0) == Some(b'[') {
                 let open = self.look_at(0) + 1;
                 let close = self.extent(Bracket::Subscript, open)?;
-                if splits(self.bytes(open, close)) {
-                    return Ok(None);
-                }
                 index = Some((open, close));
                 self.pos = close + 1;
+                if self.bytes(open, close).iter().copied().any(is_break) {
+                    // Whether this is one word depends on what is in the brackets.
+                    let operator = self.look(0) == Some(b'}') && matches!(self.look(1), Some(b'<' | b'>'));
+                    let refused = self.unsupported(open, "this subscript in a descriptor");
+                    return if operator { Err(refused) } else { Ok(None) };
+                }
             }
             let closed = self.look(0) == Some(b'}');
             self.skip(1);
@@ -151,6 +157,9 @@ impl Parser<'_> {
         let Some((end_line, quoted)) = end_line(&delimiter) else {
             return Err(self.unsupported(at, "this here-document delimiter"));
         };
+        if self.pending.len() >= MAX_HERE_DOCS {
+            return Err(self.error(crate::ErrorKind::Syntax, at, "too many here-documents on one line"));
+        }
         let body = Arc::default();
         self.pending.push(Pending {
             end_line: end_line.clone(),
