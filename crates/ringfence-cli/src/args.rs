@@ -1,9 +1,19 @@
 //! The command line, as data. Parsing does nothing; the commands do.
 
+mod inspect;
+mod records;
+#[cfg(test)]
+mod reference;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use inspect::{
+    CheckConfig, Completions, Config, ConfigCommand, ConfigPath, Doctor, Explain, ShowConfig,
+};
+pub(crate) use records::{Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
 
 /// Run what an agent wants to run, so that normal work is never disturbed and harm never leaves the fence
 #[derive(Debug, Parser)]
@@ -19,12 +29,27 @@ Examples:
   ringfence run -c 'make && ./app'        run shell text
   ringfence run --json -- npm test        one JSON result with what was refused
   ringfence doctor                        what this machine can enforce, and what is missing
-  ringfence explain ~/.ssh/id_rsa         may it be read, and which rule says so";
+  ringfence explain ~/.ssh/id_rsa         may it be read, and which rule says so
+  ringfence violations --since 1h         what was refused in the last hour";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a command in a sandbox
     Run(Box<Run>),
+    /// Try what this machine can enforce; say what is missing and how to get it
+    Doctor(Box<Doctor>),
+    /// Say whether a path may be read, written or run inside, and which rule says so
+    Explain(Box<Explain>),
+    /// Check, show and describe the configuration
+    Config(Config),
+    /// List what was run
+    Log(Log),
+    /// List what was refused
+    Violations(Violations),
+    /// List and take back what a person granted
+    Grants(Grants),
+    /// Print a completion script for a shell
+    Completions(Completions),
 }
 
 /// What a sandbox is made from; shared by every command that makes or explains one.

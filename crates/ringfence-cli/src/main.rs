@@ -4,8 +4,11 @@
 //! |---|---|
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
-//! | [`run`] | `ringfence run` |
+//! | [`run`], [`doctor`], [`explain`], [`config`], [`log`], [`violations`], [`grants`], [`completions`] | the commands |
+//! | [`output`] | text, tables, JSON and colours on standard output |
+//! | [`places`] | where the files are |
 //! | [`report`] | errors and refusals in words, and exit codes |
+//! | [`since`] | moments and ages |
 //!
 //! Results go to stdout, everything about ringfence itself to stderr. Exit codes are documented in
 //! `docs/cli.md`.
@@ -13,20 +16,62 @@
 
 mod approve;
 mod args;
+mod completions;
+mod config;
+mod doctor;
+mod explain;
+mod grants;
+mod log;
+mod output;
+mod places;
 mod report;
 mod run;
+mod since;
+mod violations;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::ErrorKind as Parsing;
+use ringfence::model::Result;
+
+use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let args = args::Cli::parse();
-    let result = match args.command {
-        args::Command::Run(run) => run::run(run),
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return misread(&error),
     };
-    match result {
+    let is_run = matches!(command, Command::Run(_));
+    match execute(command) {
         Ok(code) => code,
-        Err(error) => report::failure(&error),
+        Err(error) if output::nobody_reads(&error) => ExitCode::SUCCESS,
+        Err(error) if is_run => report::failure(&error),
+        Err(error) => report::failure_of_inquiry(&error),
+    }
+}
+
+fn execute(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Run(args) => run::run(args),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Explain(args) => explain::explain(&args),
+        Command::Config(args) => config::config(&args),
+        Command::Log(args) => log::log(&args),
+        Command::Violations(args) => violations::violations(&args),
+        Command::Grants(args) => grants::grants(&args),
+        Command::Completions(args) => completions::completions(&args),
+    }
+}
+
+/// Prints help, or what is wrong with the command line. The exit codes of `run` are the command's own, but
+/// for ringfence's: a wrong option of `run` is one of those.
+fn misread(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    let is_run = std::env::args_os().nth(1).is_some_and(|first| first == "run");
+    match error.kind() {
+        Parsing::DisplayHelp | Parsing::DisplayVersion => ExitCode::SUCCESS,
+        _ if is_run => ExitCode::from(report::OWN_FAILURE),
+        _ => ExitCode::from(report::MISUSED),
     }
 }

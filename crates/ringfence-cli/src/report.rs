@@ -6,21 +6,36 @@ use std::process::ExitCode;
 use ringfence::model::{Error, ErrorKind, ExecResult, Violation, ViolationKind};
 
 /// Ringfence itself failed.
-const OWN_FAILURE: u8 = 125;
+pub(crate) const OWN_FAILURE: u8 = 125;
+/// The command line, or the configuration, is wrong.
+pub(crate) const MISUSED: u8 = 2;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Prints an error with its causes and hints; gives the exit code that goes with its kind.
 pub(crate) fn failure(error: &Error) -> ExitCode {
-    say(&format!("error: {}", error.chain()));
-    for hint in &error.hints {
-        say(&format!("  hint: {hint}"));
-    }
+    describe(error);
     ExitCode::from(match error.kind {
         ErrorKind::NotFound => NOT_FOUND,
         ErrorKind::SpawnFailed => CANNOT_RUN,
         _ => OWN_FAILURE,
     })
+}
+
+/// As [`failure`], for the commands that run nothing: they have no exit code of another program to keep apart.
+pub(crate) fn failure_of_inquiry(error: &Error) -> ExitCode {
+    describe(error);
+    ExitCode::from(match error.kind {
+        ErrorKind::InvalidConfig | ErrorKind::ConfigError | ErrorKind::Validation => MISUSED,
+        _ => OWN_FAILURE,
+    })
+}
+
+fn describe(error: &Error) {
+    say(&format!("error: {}", error.chain()));
+    for hint in &error.hints {
+        say(&format!("  hint: {hint}"));
+    }
 }
 
 /// Tells what was stopped, when it matters: the command failed over it, or it is on the deny list.

@@ -72,9 +72,9 @@ pub(super) fn container(host: &Host) -> Option<String> {
 
 pub(super) fn in_container(kind: Option<&str>) -> Check {
     const ID: &str = "container";
-    const TITLE: &str = "not in a container";
+    const TITLE: &str = "container around us";
     match kind {
-        None => Check::new(ID, TITLE, Status::Ok, "no container around this process is known"),
+        None => Check::new(ID, TITLE, Status::Ok, "none"),
         Some(kind) => Check::new(
             ID,
             TITLE,
@@ -88,13 +88,13 @@ pub(super) fn in_container(kind: Option<&str>) -> Check {
 
 pub(super) fn nested(host: &Host) -> Check {
     const ID: &str = "nested";
-    const TITLE: &str = "not in another ringfence";
+    const TITLE: &str = "fence around us";
     if host.variable("RINGFENCE") == Some(OsStr::new("1")) {
         return Check::new(ID, TITLE, Status::Degraded, "RINGFENCE=1: this is the inside of a fence")
             .costs("a fence refuses new namespaces inside, so that a second one cannot start")
             .remedy("run the command directly: it is fenced in already");
     }
-    Check::new(ID, TITLE, Status::Ok, "RINGFENCE is not set")
+    Check::new(ID, TITLE, Status::Ok, "none: RINGFENCE is not set")
 }
 
 /// Less than that is as good as full.

@@ -115,7 +115,7 @@ fn run(host: &Host, program: &Path, arguments: &[&str]) -> Result<String, String
         return Ok(text(child.stdout.take()));
     }
     let said = text(child.stderr.take());
-    let last = said.lines().map(str::trim).filter(|line| !line.is_empty()).next_back();
+    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
     Err(last.map_or_else(|| status.to_string(), str::to_owned))
 }
 

@@ -1,0 +1,148 @@
+//! Commands that look at the machine, the policy and the configuration.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Sandbox;
+
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
+    /// Also prove every profile with real commands: what is denied is refused, the host's loopback is not reached
+    #[arg(long)]
+    pub(crate) profiles: bool,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  ringfence doctor
+  ringfence doctor --json | jq '.checks[] | select(.status != \"ok\")'
+  ringfence doctor --profiles --json | jq .profiles
+
+Exit codes: 0 `ringfence run` can start a fence here, 1 it cannot.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub(crate) struct Explain {
+    /// The path, as a command would name it
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// May it be written?
+    #[arg(long, conflicts_with = "execute")]
+    pub(crate) write: bool,
+    /// May it be run?
+    #[arg(long)]
+    pub(crate) execute: bool,
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  ringfence explain ~/.ssh/id_rsa
+  ringfence explain --write .git/hooks/pre-commit
+  ringfence explain --allow-read ~/data ~/data/set.csv
+
+Exit codes: 0 allowed; 1 denied, or private (the name exists inside, the host's file does not).";
+
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Name everything that is wrong with the configuration
+    Check(CheckConfig),
+    /// Print the merged configuration
+    Show(Box<ShowConfig>),
+    /// Print the JSON schema of sandbox.json, for editors
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema,
+    /// Print where your sandbox.json is, or would be
+    Path(ConfigPath),
+}
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  ringfence config schema > ~/.ringfence/schema.json";
+
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub(crate) struct CheckConfig {
+    /// Files to check [default: those that `ringfence run` would read here]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The project whose own file is checked too [default: the current directory]
+    #[arg(long, value_name = "DIR", conflicts_with = "files")]
+    pub(crate) project: Option<PathBuf>,
+    /// The agent whose section of the configuration applies
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    pub(crate) agent: Option<String>,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  ringfence config check
+  ringfence config check ci/sandbox.json deploy/sandbox.json
+
+Exit codes: 0 nothing is wrong (warnings may be there), 2 something is.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SHOW_EXAMPLES)]
+pub(crate) struct ShowConfig {
+    /// Show where each value came from
+    #[arg(long)]
+    pub(crate) origin: bool,
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  ringfence config show
+  ringfence config show --origin --profile prod
+  ringfence config show --json | jq .limits";
+
+#[derive(Debug, Args)]
+#[command(after_help = PATH_EXAMPLES)]
+pub(crate) struct ConfigPath {
+    /// Print all places: your file, the project's, the ledger
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const PATH_EXAMPLES: &str = "\
+Examples:
+  $EDITOR \"$(ringfence config path)\"
+  ringfence config path --json | jq -r .ledger.path";
+
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  ringfence completions bash > ~/.local/share/bash-completion/completions/ringfence
+  ringfence completions zsh > ~/.zfunc/_ringfence
+  ringfence completions fish > ~/.config/fish/completions/ringfence.fish";

@@ -1,0 +1,112 @@
+//! Commands that read what the ledger remembers, and grants.
+
+use clap::{Args, Subcommand};
+
+use crate::since::Since;
+
+/// How records are printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Format {
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print one JSON value per line and record
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) jsonl: bool,
+}
+
+const HOW_SINCE: &str = "Only since then: an age (90s, 30m, 2h, 3d, 1w), a day (2026-11-01, today, yesterday) or a moment \
+    (2026-11-01T09:30)";
+
+#[derive(Debug, Args)]
+#[command(after_help = LOG_EXAMPLES)]
+pub(crate) struct Log {
+    #[arg(long, value_name = "WHEN", help = HOW_SINCE)]
+    pub(crate) since: Option<Since>,
+    /// At most so many, the newest ones
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Only what failed, was interrupted or never started
+    #[arg(long)]
+    pub(crate) failed: bool,
+    /// Only commands that the fence stopped
+    #[arg(long)]
+    pub(crate) blocked: bool,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+const LOG_EXAMPLES: &str = "\
+Examples:
+  ringfence log
+  ringfence log --since 2h --failed
+  ringfence log --since 2026-11-01 --limit 1000 --jsonl | jq -r .command";
+
+#[derive(Debug, Args)]
+#[command(after_help = VIOLATIONS_EXAMPLES)]
+pub(crate) struct Violations {
+    #[arg(long, value_name = "WHEN", help = HOW_SINCE)]
+    pub(crate) since: Option<Since>,
+    /// Only of this kind
+    #[arg(long, value_name = "KIND", value_parser = crate::violations::KINDS)]
+    pub(crate) kind: Option<String>,
+    /// Only this severe or worse
+    #[arg(long, value_name = "LEVEL", value_parser = crate::violations::SEVERITIES)]
+    pub(crate) severity: Option<String>,
+    /// At most so many, the newest ones
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Count them instead of listing them
+    #[arg(long, conflicts_with_all = ["kind", "severity", "jsonl"])]
+    pub(crate) summary: bool,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+const VIOLATIONS_EXAMPLES: &str = "\
+Examples:
+  ringfence violations --since today
+  ringfence violations --severity high --json | jq '.[].violation.resource'
+  ringfence violations --summary --since 1w";
+
+#[derive(Debug, Args)]
+pub(crate) struct Grants {
+    #[command(subcommand)]
+    pub(crate) command: GrantsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantsCommand {
+    /// List what a person granted and still holds
+    List(ListGrants),
+    /// Take a grant back
+    Revoke(RevokeGrant),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = LIST_EXAMPLES)]
+pub(crate) struct ListGrants {
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  ringfence grants list
+  ringfence grants list --json | jq -r '.[].path'";
+
+#[derive(Debug, Args)]
+#[command(after_help = REVOKE_EXAMPLES)]
+pub(crate) struct RevokeGrant {
+    /// The path that was granted, or the id of the grant
+    #[arg(value_name = "PATH|ID")]
+    pub(crate) which: String,
+}
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  ringfence grants revoke ~/.config/gh/hosts.yml
+  ringfence grants revoke 01998f3e-7a10-7cc0-8000-1f2e3d4c5b6a
+
+Exit codes: 0 taken back, 1 there is no such grant.";

@@ -1,0 +1,97 @@
+//! `ringfence log`: what was run.
+
+use std::process::ExitCode;
+
+use ringfence::ledger::{Execution, ExecutionFilter, Ledger, Status, now_ms};
+use ringfence::model::Result;
+
+use crate::args::{Format, Log};
+use crate::output::{self, Table, Tone};
+use crate::places::Places;
+use crate::report;
+use crate::since::{ago, duration};
+
+pub(crate) fn log(args: &Log) -> Result<ExitCode> {
+    let ledger = Places::find(None)?.ledger()?;
+    let executions = match &ledger {
+        Some(ledger) => find(ledger, args)?,
+        None => vec![],
+    };
+    match args.format {
+        Format { json: true, .. } => output::print_json(&executions)?,
+        Format { jsonl: true, .. } => output::print_json_lines(&executions)?,
+        Format { .. } if executions.is_empty() => report::say(nothing(ledger.is_some())),
+        Format { .. } => table(&executions, now_ms()).print()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why a list is empty.
+pub(crate) fn nothing(recorded: bool) -> &'static str {
+    if recorded { "nothing matches" } else { "nothing has been recorded yet" }
+}
+
+fn find(ledger: &Ledger, args: &Log) -> Result<Vec<Execution>> {
+    let wanted = |execution: &Execution| {
+        (!args.failed || has_failed(execution)) && (!args.blocked || execution.blocked)
+    };
+    let since_ms = args.since.map(|since| since.0);
+    // The ledger does not know these two conditions: more is read, step by step, until enough match.
+    let mut ask = if args.failed || args.blocked { args.limit.saturating_mul(8).max(64) } else { args.limit };
+    loop {
+        let filter = ExecutionFilter { since_ms, limit: Some(ask), ..ExecutionFilter::default() };
+        let found = ledger.executions(&filter)?;
+        let all_seen = found.len() < ask;
+        let mut matching: Vec<Execution> = found.into_iter().filter(|execution| wanted(execution)).collect();
+        if all_seen || matching.len() >= args.limit {
+            matching.truncate(args.limit);
+            return Ok(matching);
+        }
+        ask = ask.saturating_mul(8);
+    }
+}
+
+fn has_failed(execution: &Execution) -> bool {
+    match execution.status {
+        Status::Running => false,
+        Status::Finished => execution.exit_code != Some(0),
+        Status::Failed | Status::Interrupted => true,
+    }
+}
+
+fn table(executions: &[Execution], now_ms: u64) -> Table {
+    let mut table = Table::new(&["WHEN", "RESULT", "TOOK", "PROJECT", "COMMAND"]);
+    for execution in executions {
+        let (tone, result) = result(execution);
+        let took = execution.duration_ms.map_or_else(|| "-".to_owned(), duration);
+        let project = execution.project.as_deref().unwrap_or("-");
+        let project = project.rsplit('/').find(|name| !name.is_empty()).unwrap_or(project);
+        table.row([
+            (Tone::Quiet, ago(execution.started_ms, now_ms)),
+            (tone, result),
+            (Tone::Plain, took),
+            (Tone::Plain, project.to_owned()),
+            (Tone::Plain, execution.command.clone()),
+        ]);
+    }
+    table
+}
+
+fn result(execution: &Execution) -> (Tone, String) {
+    let (tone, mut word) = match (execution.status, execution.exit_code) {
+        (Status::Running, _) => (Tone::Strong, "running".to_owned()),
+        (Status::Interrupted, _) => (Tone::Bad, "interrupted".to_owned()),
+        (Status::Failed, _) => (Tone::Bad, "not started".to_owned()),
+        (Status::Finished, _) if execution.timed_out => (Tone::Bad, "timeout".to_owned()),
+        (Status::Finished, Some(0)) => (Tone::Good, "ok".to_owned()),
+        (Status::Finished, code) => match (execution.signal, code) {
+            (Some(signal), _) => (Tone::Bad, format!("signal {signal}")),
+            (None, Some(code)) => (Tone::Bad, format!("exit {code}")),
+            (None, None) => (Tone::Bad, "failed".to_owned()),
+        },
+    };
+    if execution.blocked {
+        word.push_str(", blocked");
+    }
+    (if execution.blocked { Tone::Bad } else { tone }, word)
+}
