@@ -19,6 +19,13 @@ pub(crate) enum Last {
     Name,
 }
 
+/// Whether what was at the second name ends up at the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    Yes,
+    No,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Open {
@@ -52,6 +59,7 @@ pub(crate) enum Call {
         operation: Operation,
         from: PathArg,
         to: PathArg,
+        exchange: Exchange,
     },
     Connect {
         socket: i32,
@@ -77,7 +85,6 @@ const CWD: i32 = libc::AT_FDCWD;
 impl Call {
     #[expect(
         clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
         reason = "the kernel itself takes the low 32 bits of int arguments"
     )]
     pub(crate) fn decode(notification: &Notification) -> Self {
@@ -103,9 +110,12 @@ impl Call {
             libc::SYS_mkdirat => create(Operation::Mkdir, at(0)),
             libc::SYS_mknodat => create(Operation::Create, at(0)),
             libc::SYS_symlinkat => create(Operation::Symlink, at(1)),
-            libc::SYS_linkat => Self::Move { operation: Operation::Link, from: at(0), to: at(2) },
-            libc::SYS_renameat | libc::SYS_renameat2 => {
-                Self::Move { operation: Operation::Rename, from: at(0), to: at(2) }
+            libc::SYS_linkat => moved(Operation::Link, at(0), at(2)),
+            libc::SYS_renameat => moved(Operation::Rename, at(0), at(2)),
+            libc::SYS_renameat2 => {
+                let swaps = args[4] & u64::from(libc::RENAME_EXCHANGE) != 0;
+                let exchange = if swaps { Exchange::Yes } else { Exchange::No };
+                Self::Move { operation: Operation::Rename, from: at(0), to: at(2), exchange }
             }
             libc::SYS_unlinkat => change(Operation::Remove, at(0), Last::Name),
             libc::SYS_fchmodat => change(Operation::Chmod, at(0), Last::Follow),
@@ -134,9 +144,9 @@ impl Call {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_symlink => create(Operation::Symlink, cwd(1)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_link => Self::Move { operation: Operation::Link, from: cwd(0), to: cwd(1) },
+            libc::SYS_link => moved(Operation::Link, cwd(0), cwd(1)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_rename => Self::Move { operation: Operation::Rename, from: cwd(0), to: cwd(1) },
+            libc::SYS_rename => moved(Operation::Rename, cwd(0), cwd(1)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_unlink | libc::SYS_rmdir => change(Operation::Remove, cwd(0), Last::Name),
             #[cfg(target_arch = "x86_64")]
@@ -156,6 +166,10 @@ impl Call {
 
 fn create(operation: Operation, path: PathArg) -> Call {
     Call::Create { operation, path }
+}
+
+fn moved(operation: Operation, from: PathArg, to: PathArg) -> Call {
+    Call::Move { operation, from, to, exchange: Exchange::No }
 }
 
 fn change(operation: Operation, path: PathArg, last: Last) -> Call {
@@ -185,11 +199,12 @@ mod tests {
             Call::Open { path, flags: libc::O_NOFOLLOW, mode: 0, last: Last::Name }
         );
         assert_eq!(
-            Call::decode(&notification(libc::SYS_renameat2, [7, 0x10, 8, 0x20, 0, 0])),
+            Call::decode(&notification(libc::SYS_renameat2, [7, 0x10, 8, 0x20, 2, 0])),
             Call::Move {
                 operation: Operation::Rename,
                 from: PathArg { dirfd: 7, address: 0x10 },
                 to: PathArg { dirfd: 8, address: 0x20 },
+                exchange: Exchange::Yes,
             }
         );
         assert_eq!(

@@ -136,19 +136,20 @@ fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether every key is on the list. Whatever is not understood is not harmless.
+/// Whether every key is on the list. Whatever is not understood is not harmless; that includes values that go
+/// on in the next line, since where they end is a matter of quotes and comments, and git itself writes none.
 fn is_harmless(text: &str) -> bool {
+    if text.contains('\0') || text.contains('\r') {
+        return false;
+    }
     let mut section = String::new();
-    let mut continued = false;
-    for line in text.lines() {
-        // A value that goes on in the next line belongs to a key that was judged.
-        if continued {
-            continued = line.ends_with('\\');
-            continue;
-        }
+    for line in text.split('\n') {
         let line = line.trim();
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
+        }
+        if line.ends_with('\\') {
+            return false;
         }
         let rest = if let Some(header) = line.strip_prefix('[') {
             let Some((name, rest)) = split_header(header) else { return false };
@@ -157,21 +158,23 @@ fn is_harmless(text: &str) -> bool {
         } else {
             line
         };
-        if rest.is_empty() {
+        // A second section on the same line would be taken for a part of this one's key or value by us, and
+        // not by git.
+        if rest.is_empty() || rest.starts_with(['#', ';']) {
             continue;
         }
         let key = rest.split_once('=').map_or(rest, |(key, _)| key).trim().to_ascii_lowercase();
         if !HARMLESS.contains(&format!("{section}.{key}").as_str()) {
             return false;
         }
-        continued = rest.ends_with('\\');
     }
     true
 }
 
 /// `core]` or `remote "origin"]`: the section's name in lower case, and what follows the bracket.
 fn split_header(header: &str) -> Option<(String, &str)> {
-    let end = match header.find('"') {
+    let bracket = header.find(']')?;
+    let end = match header.find('"').filter(|&quote| quote < bracket) {
         // A subsection may contain anything, an escaped quote too.
         Some(open) => {
             let mut escaped = false;
@@ -180,14 +183,16 @@ fn split_header(header: &str) -> Option<(String, &str)> {
                 escaped = c == '\\' && !escaped;
                 ends.then_some(open + 1 + at)
             })?;
-            close + header[close..].find(']')?
+            // Nothing but the bracket may follow.
+            header[close + 1..].starts_with(']').then_some(close + 1)?
         }
-        None => header.find(']')?,
+        None => bracket,
     };
     let name = header[..end].split(|c: char| c == '"' || c.is_whitespace()).next()?;
     // The old form `[section.subsection]`.
     let name = name.split('.').next()?.to_ascii_lowercase();
-    Some((name, &header[end + 1..]))
+    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    is_plain.then(|| (name, &header[end + 1..]))
 }
 
 #[cfg(test)]
@@ -200,7 +205,7 @@ mod tests {
             "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\
              [remote \"origin\"]\n\turl = https://example.com/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
              [branch \"we\\\"ird]\"]\n\tremote = origin\n\tmerge = refs/heads/main\n\
-             # a comment\n[user] name = A \\\n  B\n"
+             # a comment \\\n[user] name = A B\n[core] # nothing\n"
         ));
     }
 
@@ -224,6 +229,15 @@ mod tests {
             "[core.x]\n editor = evil\n",
             "[broken\n",
             "fsmonitor = evil\n",
+            "[user]\n name = x ; \\\n[core] fsmonitor = evil\n",
+            "[user]\n name = \"x\\\n\"\n[core] fsmonitor = evil\n",
+            "[user] name = x\r[core] fsmonitor = evil\n",
+            "[user][core] fsmonitor = evil\n",
+            "[remote \"x\\\"]\n[core]\n fsmonitor = evil\n",
+            "[user]\n name = x\n[core]\n\tfsmonitor\n",
+            "[core] fsmonitor = \"evil\" # ]\n",
+            "[core] fsmonitor = \"]\"\n",
+            "[user \"x\"] [core] fsmonitor = evil\n",
         ] {
             assert!(!is_harmless(text), "{text}");
         }

@@ -31,22 +31,40 @@ pub(super) fn host_refuses(path: &Path, access: Access) -> bool {
     }
 }
 
-/// Relative names below a directory, some levels deep; bounded, since this happens while a call waits.
-pub(super) fn names_below(directory: &Path, depth: usize) -> Vec<PathBuf> {
-    const MOST: usize = 4096;
+/// Relative names below a directory, at any depth. None when there are more than can be looked at while a
+/// call waits.
+pub(super) fn names_below(directory: &Path) -> Option<Vec<PathBuf>> {
+    const MOST: usize = 20_000;
     let mut names = Vec::new();
-    let mut open = vec![(PathBuf::new(), 0)];
-    while let Some((relative, level)) = open.pop() {
+    let mut open = vec![PathBuf::new()];
+    while let Some(relative) = open.pop() {
         for entry in std::fs::read_dir(directory.join(&relative)).into_iter().flatten().flatten() {
             let name = relative.join(entry.file_name());
-            if level + 1 < depth && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                open.push((name.clone(), level + 1));
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(name.clone());
             }
             names.push(name);
             if names.len() == MOST {
-                return names;
+                return None;
             }
         }
     }
-    names
+    Some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_too_large_to_look_at_is_told_apart() {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(temp.path().join("a/b/c/d/e/hooks")).unwrap();
+        let names = names_below(temp.path()).unwrap();
+        assert!(names.contains(&PathBuf::from("a/b/c/d/e/hooks")), "{names:?}");
+        for number in 0..20_000 {
+            std::fs::write(temp.path().join(number.to_string()), "").unwrap();
+        }
+        assert_eq!(names_below(temp.path()), None);
+    }
 }

@@ -17,7 +17,9 @@ mod hidden;
 mod mount_grant;
 mod network;
 pub mod notif;
+mod protected;
 mod target;
+mod walk;
 mod witness;
 
 use std::collections::HashSet;
@@ -36,10 +38,10 @@ pub use ask::Ask;
 pub use witness::now_ms;
 
 use ask::{Desk, Way, Wish};
-use call::{Call, Last, PathArg};
+use call::{Call, Exchange, Last, PathArg};
 use mount_grant::Namespaces;
 use notif::Notification;
-use target::{PathBuffer, Resolved, read_path, resolve};
+use target::{PathBuffer, Resolved, Unread, read_path, resolve};
 
 /// What the supervisor needs to know of the sandbox besides its policy.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +63,9 @@ pub struct Supervisor<'a> {
     listener: Option<Arc<OwnedFd>>,
     /// What was reported already: the same refusal is told once.
     told: HashSet<(Operation, String)>,
+    /// The thread that waits.
+    tid: i32,
+    /// What it named, made absolute; and where that leads.
     path: Box<PathBuffer>,
     real: Box<PathBuffer>,
 }
@@ -113,6 +118,7 @@ impl<'a> Supervisor<'a> {
             root: None,
             report,
             told: HashSet::new(),
+            tid: 0,
             path: Box::new(PathBuffer::new()),
             real: Box::new(PathBuffer::new()),
         }
@@ -147,6 +153,7 @@ impl<'a> Supervisor<'a> {
 
     fn judge(&mut self, listener: BorrowedFd<'_>, notification: &Notification) -> Answer {
         let tid = notification.tid;
+        self.tid = tid;
         if self.root.is_none() {
             self.root = open_root(tid);
         }
@@ -161,7 +168,9 @@ impl<'a> Supervisor<'a> {
             Call::Execute { path } => self.execute(tid, path),
             Call::Create { operation, path } => self.create(tid, operation, path),
             Call::Change { operation, path, last } => self.change(tid, operation, path, last),
-            Call::Move { operation, from, to } => self.move_name(tid, operation, from, to),
+            Call::Move { operation, from, to, exchange } => {
+                self.move_name(tid, operation, from, to, exchange)
+            }
             Call::Connect { socket, address, length } => self.connect(tid, socket, address, length),
             Call::Bind { address, length, .. } => self.bind(tid, address, length),
             Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
@@ -174,10 +183,12 @@ impl<'a> Supervisor<'a> {
     }
 
     fn open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
-        if read_path(tid, path, &mut self.path).is_none() {
-            return Answer::Continue;
-        }
         let access = if call::writes(flags) { Access::Write } else { Access::Read };
+        if let Err(unread) = self.read(tid, path) {
+            // Whoever only wants to list a directory that deep may: that is how such trees are removed.
+            let lists = access == Access::Read && flags & libc::O_DIRECTORY != 0;
+            return if lists { Answer::Continue } else { unread.into() };
+        }
         if access == Access::Read && self.is_plainly_allowed() {
             return Answer::Continue;
         }
@@ -188,26 +199,31 @@ impl<'a> Supervisor<'a> {
             Resolved::Exists => self.verdict(Operation::Open, access),
             Resolved::Missing if flags & libc::O_CREAT != 0 => self.verdict(operation, Access::Write),
             Resolved::Missing | Resolved::Unreachable => self.hidden(Operation::Open, access),
+            Resolved::Nowhere => Answer::Continue,
         }
     }
 
     fn execute(&mut self, tid: i32, path: PathArg) -> Answer {
-        if read_path(tid, path, &mut self.path).is_none() || self.is_plainly_allowed() {
+        if let Err(unread) = self.read(tid, path) {
+            return unread.into();
+        }
+        if self.is_plainly_allowed() {
             return Answer::Continue;
         }
         match self.resolve(Last::Follow) {
             Resolved::Exists => self.verdict(Operation::Execute, Access::Execute),
             Resolved::Missing | Resolved::Unreachable => self.hidden(Operation::Execute, Access::Execute),
+            Resolved::Nowhere => Answer::Continue,
         }
     }
 
     fn create(&mut self, tid: i32, operation: Operation, path: PathArg) -> Answer {
-        if read_path(tid, path, &mut self.path).is_none() {
-            return Answer::Continue;
+        if let Err(unread) = self.read(tid, path) {
+            return unread.into();
         }
         match self.resolve(Last::Name) {
             // The kernel says EEXIST.
-            Resolved::Exists => Answer::Continue,
+            Resolved::Exists | Resolved::Nowhere => Answer::Continue,
             // A link in the place of a directory whose content is protected would lead the host's tools
             // to a content that is not.
             Resolved::Missing
@@ -221,8 +237,8 @@ impl<'a> Supervisor<'a> {
     }
 
     fn change(&mut self, tid: i32, operation: Operation, path: PathArg, last: Last) -> Answer {
-        if read_path(tid, path, &mut self.path).is_none() {
-            return Answer::Continue;
+        if let Err(unread) = self.read(tid, path) {
+            return unread.into();
         }
         match self.resolve(last) {
             // git tries the file mode out on a config it has just written. A sealed one stays sealed.
@@ -233,12 +249,20 @@ impl<'a> Supervisor<'a> {
             }
             Resolved::Exists => self.verdict(operation, Access::Write),
             Resolved::Missing | Resolved::Unreachable => self.hidden(operation, Access::Write),
+            Resolved::Nowhere => Answer::Continue,
         }
     }
 
-    fn move_name(&mut self, tid: i32, operation: Operation, from: PathArg, to: PathArg) -> Answer {
-        if read_path(tid, from, &mut self.path).is_none() {
-            return Answer::Continue;
+    fn move_name(
+        &mut self,
+        tid: i32,
+        operation: Operation,
+        from: PathArg,
+        to: PathArg,
+        exchange: Exchange,
+    ) -> Answer {
+        if let Err(unread) = self.read(tid, from) {
+            return unread.into();
         }
         let from_access = if operation == Operation::Link { Access::Read } else { Access::Write };
         match self.resolve(Last::Name) {
@@ -248,49 +272,67 @@ impl<'a> Supervisor<'a> {
                 }
             }
             Resolved::Missing | Resolved::Unreachable => return self.hidden(operation, from_access),
+            // A file without a name that gets one; what it holds is the kernel's to judge.
+            Resolved::Nowhere => {}
         }
         let source = self.real.as_path().to_owned();
-        if operation == Operation::Rename && self.watched.fixed.iter().any(|fixed| fixed.starts_with(&source))
-        {
+        let renames = operation == Operation::Rename;
+        if renames && self.is_fixed(&source) {
             return self.deny_protected(operation);
         }
-        if read_path(tid, to, &mut self.path).is_none() {
-            return Answer::Continue;
+        if let Err(unread) = self.read(tid, to) {
+            return unread.into();
         }
         if self.resolve(Last::Name) == Resolved::Unreachable {
             return self.hidden(operation, Access::Write);
         }
+        let target = self.real.as_path();
+        if exchange == Exchange::Yes && (self.is_fixed(target) || self.brings_protected(target, &source)) {
+            return self.deny_protected(operation);
+        }
         let verdict = self.verdict(operation, Access::Write);
         match &verdict {
-            Answer::Deny(denial)
-                if denial.reason == DenyReason::Protected && operation == Operation::Rename =>
-            {
+            Answer::Deny(denial) if denial.reason == DenyReason::Protected && renames => {
                 let root = self.root.as_ref().map(AsFd::as_fd);
                 match root.and_then(|root| git_config::replace(root, &source, self.real.as_path())) {
                     Some(done) => Answer::Done(done.map(|()| 0)),
                     None => verdict,
                 }
             }
-            Answer::Continue if operation == Operation::Rename && self.brings_protected(&source) => {
+            Answer::Continue if renames && self.brings_protected(&source, self.real.as_path()) => {
                 self.deny_protected(operation)
             }
             _ => verdict,
         }
     }
 
+    /// Puts the path that the caller means into `self.path`.
+    fn read(&mut self, tid: i32, path: PathArg) -> Result<(), Unread> {
+        read_path(tid, path, &mut self.path)
+    }
+
+    /// Where `self.path` leads, in `self.real`.
     fn resolve(&mut self, last: Last) -> Resolved {
-        match &self.root {
-            Some(root) => resolve(root.as_fd(), &self.path, last, &mut self.real),
+        let resolved = match &self.root {
+            Some(root) => resolve(root.as_fd(), self.tid, &self.path, last, &mut self.real),
             None => {
                 self.real.copy_from(&self.path);
                 Resolved::Unreachable
             }
+        };
+        if matches!(resolved, Resolved::Missing | Resolved::Unreachable) {
+            // What is not there is judged by its name, which must be a plain one.
+            self.path.copy_from(&self.real);
         }
+        resolved
     }
 
     /// Reading below the system's own directories needs no second look: nothing inside can plant links
     /// there.
     fn is_plainly_allowed(&self) -> bool {
+        if self.path.is_dotted() {
+            return false;
+        }
         let decision = self.policy.decide(self.path.as_path(), Access::Read);
         decision.outcome == PathOutcome::Allowed
             && decision
@@ -347,43 +389,6 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn deny_protected(&self, operation: Operation) -> Answer {
-        let decision = PathDecision {
-            outcome: PathOutcome::Denied(DenyReason::Protected),
-            rule: self.policy.protect.iter().find(|rule| rule.path.is_glob()),
-            grant: None,
-        };
-        Answer::Deny(Denial::of_path(
-            operation,
-            self.real.as_path(),
-            Access::Write,
-            DenyReason::Protected,
-            &decision,
-        ))
-    }
-
-    /// Whether `path` has the name of a directory that protect patterns look into, such as `.git`.
-    fn holds_protected(&self, path: &Path) -> bool {
-        use std::os::unix::ffi::OsStrExt;
-        let Some(name) = path.file_name() else { return false };
-        self.policy.protect.iter().any(|rule| {
-            let components: Vec<&[u8]> = rule.path.glob_components().collect();
-            components.split_last().is_some_and(|(_, parents)| parents.contains(&name.as_bytes()))
-        })
-    }
-
-    /// Whether moving the directory `source` to `self.real` would put something under a protected name.
-    fn brings_protected(&self, source: &Path) -> bool {
-        let target = self.real.as_path();
-        if !self.holds_protected(target) {
-            return false;
-        }
-        hidden::names_below(source, 3).iter().any(|below| {
-            let outcome = self.policy.decide(&target.join(below), Access::Write).outcome;
-            outcome == PathOutcome::Denied(DenyReason::Protected)
-        })
-    }
-
     /// Makes a question of the refusal. What is not asked about comes back.
     fn ask(
         &mut self,
@@ -433,6 +438,15 @@ impl<'a> Supervisor<'a> {
     fn tell(&mut self, violation: Violation) {
         if self.told.insert((violation.operation, violation.resource.clone())) {
             (self.report)(violation);
+        }
+    }
+}
+
+impl From<Unread> for Answer {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Nothing => Self::Continue,
+            Unread::TooLong => Self::Done(Err(Errno::NAMETOOLONG)),
         }
     }
 }

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::call::Last;
-use super::target::{Resolved, read_bytes};
+use super::target::{Resolved, Unread, read_bytes};
 use super::{Answer, Denial, Resource, Supervisor};
 
 enum Address {
@@ -44,23 +44,24 @@ impl Supervisor<'_> {
 
     pub(super) fn bind(&mut self, tid: i32, address: u64, length: u64) -> Answer {
         let Address::Path(path) = read_address(tid, address, length) else { return Answer::Continue };
-        if self.absolute(tid, &path).is_none() {
-            return Answer::Continue;
+        if let Err(unread) = self.absolute(tid, &path) {
+            return unread.into();
         }
         match self.resolve(Last::Name) {
             Resolved::Missing => self.verdict(Operation::Bind, Access::Write),
-            Resolved::Exists | Resolved::Unreachable => Answer::Continue,
+            Resolved::Exists | Resolved::Unreachable | Resolved::Nowhere => Answer::Continue,
         }
     }
 
     fn connect_path(&mut self, tid: i32, socket: i32, path: &[u8]) -> Answer {
-        if self.absolute(tid, path).is_none() {
-            return Answer::Continue;
+        if let Err(unread) = self.absolute(tid, path) {
+            return unread.into();
         }
         match self.resolve(Last::Follow) {
             Resolved::Missing | Resolved::Unreachable => {
                 return self.hidden(Operation::Connect, Access::Write);
             }
+            Resolved::Nowhere => return Answer::Continue,
             Resolved::Exists => {}
         }
         match self.policy.decide(self.real.as_path(), Access::Write).outcome {
@@ -107,7 +108,7 @@ impl Supervisor<'_> {
     }
 
     /// Puts the caller's pathname into `self.path`, absolute.
-    fn absolute(&mut self, tid: i32, path: &[u8]) -> Option<()> {
+    fn absolute(&mut self, tid: i32, path: &[u8]) -> Result<(), Unread> {
         super::target::absolute_path(tid, path, &mut self.path)
     }
 }

@@ -12,14 +12,17 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::call::{Last, PathArg};
+use super::walk::walk;
 use crate::sys::{self, Sys};
 
 const PATH_MAX: usize = 4096;
 
-/// An absolute path without `.` and `..`, in a buffer of its own, always followed by a NUL.
+/// An absolute path without `.`, in a buffer of its own, always followed by a NUL.
 pub(crate) struct PathBuffer {
     bytes: [u8; PATH_MAX + 1],
     length: usize,
+    /// It contains `..`, which only means something once the links before it are resolved.
+    dotted: bool,
 }
 
 impl std::fmt::Debug for PathBuffer {
@@ -30,7 +33,7 @@ impl std::fmt::Debug for PathBuffer {
 
 impl PathBuffer {
     pub(crate) fn new() -> Self {
-        Self { bytes: [0; PATH_MAX + 1], length: 0 }
+        Self { bytes: [0; PATH_MAX + 1], length: 0, dotted: false }
     }
 
     pub(crate) fn as_path(&self) -> &Path {
@@ -50,11 +53,24 @@ impl PathBuffer {
 
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.length = other.length;
+        self.dotted = other.dotted;
         self.bytes[..=self.length].copy_from_slice(&other.bytes[..=self.length]);
+    }
+
+    /// Replaces the content by an absolute path. False when it is too long.
+    pub(crate) fn set(&mut self, path: &Path) -> bool {
+        self.clear();
+        self.append(path.as_os_str().as_bytes())
+    }
+
+    /// Whether the text alone does not tell where it leads.
+    pub(crate) fn is_dotted(&self) -> bool {
+        self.dotted
     }
 
     fn clear(&mut self) {
         self.set_length(0);
+        self.dotted = false;
     }
 
     fn set_length(&mut self, length: usize) {
@@ -62,16 +78,13 @@ impl PathBuffer {
         self.bytes[length] = 0;
     }
 
-    /// Appends the components of `path`, resolving `.` and `..` by text. False when it gets too long.
+    /// Appends the components of `path`. False when it gets too long.
     fn append(&mut self, path: &[u8]) -> bool {
         for component in path.split(|&b| b == b'/') {
             match component {
                 b"" | b"." => {}
-                b".." => {
-                    let parent = self.bytes[..self.length].iter().rposition(|&b| b == b'/').unwrap_or(0);
-                    self.set_length(parent);
-                }
                 name => {
+                    self.dotted |= name == b"..";
                     let end = self.length + 1 + name.len();
                     if end > PATH_MAX || name.contains(&0) {
                         return false;
@@ -85,6 +98,11 @@ impl PathBuffer {
         true
     }
 
+    /// Whether the last component is no name.
+    fn ends_in_dots(&self) -> bool {
+        self.as_bytes().ends_with(b"/..")
+    }
+
     /// Removes the last component and returns it in `name`.
     fn split_name(&mut self, name: &mut [u8; 256]) -> usize {
         let split = self.bytes[..self.length].iter().rposition(|&b| b == b'/').unwrap_or(0);
@@ -95,23 +113,31 @@ impl PathBuffer {
     }
 }
 
-/// Reads the caller's path argument and makes it absolute. None when it cannot be read or is empty:
-/// the kernel will say so itself.
-pub(crate) fn read_path(tid: i32, argument: PathArg, into: &mut PathBuffer) -> Option<()> {
+/// Why a path could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It is empty, not there, or relative to nothing: the kernel will say so itself.
+    Nothing,
+    /// The kernel could use it, relative to a directory deeper than any path can say; nobody can judge it.
+    TooLong,
+}
+
+/// Reads the caller's path argument and makes it absolute.
+pub(crate) fn read_path(tid: i32, argument: PathArg, into: &mut PathBuffer) -> Result<(), Unread> {
     let mut raw = [0_u8; PATH_MAX];
-    let text = read_string(tid, argument.address, &mut raw)?;
+    let text = read_string(tid, argument.address, &mut raw).ok_or(Unread::Nothing)?;
     if text.is_empty() {
-        return None;
+        return Err(Unread::Nothing);
     }
     absolute_from(tid, argument.dirfd, text, into)
 }
 
 /// Makes a path that the caller gave relative to its working directory absolute.
-pub(crate) fn absolute_path(tid: i32, text: &[u8], into: &mut PathBuffer) -> Option<()> {
+pub(crate) fn absolute_path(tid: i32, text: &[u8], into: &mut PathBuffer) -> Result<(), Unread> {
     absolute_from(tid, libc::AT_FDCWD, text, into)
 }
 
-fn absolute_from(tid: i32, dirfd: i32, text: &[u8], into: &mut PathBuffer) -> Option<()> {
+fn absolute_from(tid: i32, dirfd: i32, text: &[u8], into: &mut PathBuffer) -> Result<(), Unread> {
     into.clear();
     let text = if text.starts_with(b"/") {
         // The aliases of every process for its root and its directory.
@@ -128,28 +154,41 @@ fn absolute_from(tid: i32, dirfd: i32, text: &[u8], into: &mut PathBuffer) -> Op
         append_directory(tid, dirfd, into)?;
         text
     };
-    into.append(text).then_some(())
+    if into.append(text) { Ok(()) } else { Err(Unread::TooLong) }
 }
 
 fn strip_alias<'a>(text: &'a [u8], alias: &[u8]) -> Option<&'a [u8]> {
     text.strip_prefix(alias).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-fn append_directory(tid: i32, dirfd: i32, into: &mut PathBuffer) -> Option<()> {
+fn append_directory(tid: i32, dirfd: i32, into: &mut PathBuffer) -> Result<(), Unread> {
     let mut link = [0_u8; 48];
     let mut cursor = &mut link[..47];
-    if dirfd == libc::AT_FDCWD {
-        write!(cursor, "/proc/{tid}/cwd").ok()?;
+    let written = if dirfd == libc::AT_FDCWD {
+        write!(cursor, "/proc/{tid}/cwd")
     } else {
-        write!(cursor, "/proc/{tid}/fd/{dirfd}").ok()?;
-    }
-    let link = CStr::from_bytes_until_nul(&link).ok()?;
+        write!(cursor, "/proc/{tid}/fd/{dirfd}")
+    };
+    written.map_err(|_| Unread::Nothing)?;
+    let link = CStr::from_bytes_until_nul(&link).map_err(|_| Unread::Nothing)?;
     let mut target = [0_u8; PATH_MAX];
-    let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut target[..]).ok()?;
+    let length = match rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut target[..]) {
+        Ok(length) if length < PATH_MAX => length,
+        Ok(_) | Err(Errno::NAMETOOLONG) => return Err(Unread::TooLong),
+        Err(_) => return Err(Unread::Nothing),
+    };
     let target = &target[..length];
-    // A deleted directory, a pipe, a socket: not a place with a path.
-    (target.starts_with(b"/") && !target.ends_with(b" (deleted)") && into.append(target)).then_some(())
+    // A pipe or a socket is no place with a path, and neither is a deleted directory; but a directory may
+    // just be called so.
+    let deleted = || rustix::fs::stat(link).is_ok_and(|stat| stat.st_nlink == 0) && target.ends_with(DELETED);
+    if !target.starts_with(b"/") || deleted() {
+        return Err(Unread::Nothing);
+    }
+    if into.append(target) { Ok(()) } else { Err(Unread::TooLong) }
 }
+
+/// What the kernel appends to the path of something that has no name any more.
+const DELETED: &[u8] = b" (deleted)";
 
 /// Reads a C string, first only what is likely to be enough.
 fn read_string(tid: i32, address: u64, buffer: &mut [u8; PATH_MAX]) -> Option<&[u8]> {
@@ -186,28 +225,47 @@ pub(crate) enum Resolved {
     Missing,
     /// Not even the parent is there (or may be passed through); `real` is the path by text.
     Unreachable,
+    /// Something that has no path, such as a pipe.
+    Nowhere,
 }
 
-/// Resolves `path` in the view whose root is `root`.
+/// Resolves `path` in the view whose root is `root`, for the thread `tid`.
 pub(crate) fn resolve(
     root: BorrowedFd<'_>,
+    tid: i32,
     path: &PathBuffer,
     last: Last,
     real: &mut PathBuffer,
 ) -> Resolved {
-    real.copy_from(path);
     // Without links on the way the text is the truth, which one call tells.
-    if open_beneath(root, path, last, ResolveFlags::NO_SYMLINKS).is_ok() {
+    if !path.is_dotted() && open_beneath(root, path, last, ResolveFlags::NO_SYMLINKS).is_ok() {
+        real.copy_from(path);
         return Resolved::Exists;
     }
+    let resolved = resolve_links(root, path, last, real);
+    if resolved == Resolved::Unreachable || (resolved == Resolved::Missing && is_link(root, real)) {
+        let Some((resolved, there)) = walk(root, tid, path.as_path(), last) else { return Resolved::Nowhere };
+        return if real.set(&there) { resolved } else { Resolved::Unreachable };
+    }
+    resolved
+}
+
+/// Whether the name itself is there after all: a link to nothing, or to something only the caller can reach.
+fn is_link(root: BorrowedFd<'_>, path: &PathBuffer) -> bool {
+    open_beneath(root, path, Last::Name, ResolveFlags::NO_SYMLINKS).is_ok()
+}
+
+fn resolve_links(root: BorrowedFd<'_>, path: &PathBuffer, last: Last, real: &mut PathBuffer) -> Resolved {
+    real.copy_from(path);
     match open_beneath(root, path, last, ResolveFlags::NO_MAGICLINKS) {
         Ok(opened) => {
             if real_path(&opened, real).is_none() {
-                real.copy_from(path);
+                Resolved::Unreachable
+            } else {
+                Resolved::Exists
             }
-            Resolved::Exists
         }
-        Err(Errno::NOENT) => {
+        Err(Errno::NOENT) if !path.ends_in_dots() => {
             let mut name = [0; 256];
             let length = real.split_name(&mut name);
             let opened = open_beneath(root, real, Last::Follow, ResolveFlags::NO_MAGICLINKS);
@@ -240,9 +298,22 @@ fn real_path(opened: &OwnedFd, into: &mut PathBuffer) -> Option<()> {
     let link = CStr::from_bytes_until_nul(&link).ok()?;
     let mut target = [0_u8; PATH_MAX];
     let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut target[..]).ok()?;
-    let target = &target[..length];
+    let mut target = &target[..length];
+    // The mask over a denied file has no name of its own; its place is that of the file.
+    if let Some(place) = target.strip_suffix(DELETED)
+        && rustix::fs::fstat(opened).is_ok_and(|stat| stat.st_nlink == 0)
+    {
+        target = place;
+    }
     into.clear();
     (target.starts_with(b"/") && into.append(target)).then_some(())
+}
+
+/// As [`real_path`], as a path of its own.
+pub(crate) fn link_target(opened: &OwnedFd) -> Option<std::path::PathBuf> {
+    let mut buffer = PathBuffer::new();
+    real_path(opened, &mut buffer)?;
+    Some(buffer.as_path().to_owned())
 }
 
 #[cfg(test)]
@@ -258,12 +329,13 @@ mod tests {
     }
 
     #[test]
-    fn dots_are_resolved_by_text_and_never_leave_the_root() {
-        assert_eq!(absolute(&["/a/b", "../c"]), "/a/c");
+    fn dots_stay_until_the_links_before_them_are_resolved() {
+        assert_eq!(absolute(&["/a/b", "../c"]), "/a/b/../c");
         assert_eq!(absolute(&["/a", "./b//c/."]), "/a/b/c");
-        assert_eq!(absolute(&["/a", "../../../etc"]), "/etc");
-        assert_eq!(absolute(&["/", ".."]), "/");
         assert_eq!(absolute(&["/a..b", "..c"]), "/a..b/..c");
+        let mut buffer = PathBuffer::new();
+        assert!(buffer.append(b"/a/..b") && !buffer.is_dotted());
+        assert!(buffer.append(b"../c") && buffer.is_dotted());
     }
 
     #[test]
@@ -273,12 +345,12 @@ mod tests {
         let argument = PathArg { dirfd: libc::AT_FDCWD, address: path.as_ptr() as u64 };
         let tid = i32::try_from(std::process::id()).unwrap();
         read_path(tid, argument, &mut buffer).unwrap();
-        assert_eq!(buffer.as_path(), Path::new("/etc/hosts"));
+        assert_eq!(buffer.as_path(), Path::new("/etc/../etc/hosts"));
 
-        let relative = std::ffi::CString::new("x/../y").unwrap();
+        let relative = std::ffi::CString::new("x/y").unwrap();
         let argument = PathArg { dirfd: libc::AT_FDCWD, address: relative.as_ptr() as u64 };
         read_path(tid, argument, &mut buffer).unwrap();
-        assert_eq!(buffer.as_path(), std::env::current_dir().unwrap().join("y"));
+        assert_eq!(buffer.as_path(), std::env::current_dir().unwrap().join("x/y"));
     }
 
     #[test]
@@ -293,7 +365,9 @@ mod tests {
         let mut look = |path: &Path| {
             let mut buffer = PathBuffer::new();
             buffer.append(path.as_os_str().as_bytes());
-            let resolved = resolve(std::os::fd::AsFd::as_fd(&host_root), &buffer, Last::Follow, &mut real);
+            let tid = i32::try_from(std::process::id()).unwrap();
+            let root = std::os::fd::AsFd::as_fd(&host_root);
+            let resolved = resolve(root, tid, &buffer, Last::Follow, &mut real);
             (resolved, real.as_path().to_owned())
         };
         assert_eq!(look(&root.join("real/file")), (Resolved::Exists, root.join("real/file")));
