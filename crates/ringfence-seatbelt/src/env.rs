@@ -141,25 +141,24 @@ pub(crate) fn canonical_patterns(pattern: &PathPattern) -> Vec<PathPattern> {
     if let Some(path) = pattern.as_literal() {
         return vec![PathPattern::literal(&canonical_path(path))];
     }
-    let text = pattern.to_syntax().into_owned();
-    let mut components = text.split('/').filter(|component| !component.is_empty());
-    let Some(first) = components.next().filter(|first| *first != "**") else {
+    let mut components = pattern.glob_components();
+    let Some(first) = components.next().filter(|first| *first != b"**") else {
         return vec![pattern.clone()];
     };
-    let rest: Vec<&str> = components.collect();
-    let first_matches = PathPattern::parse(&format!("/{first}"));
+    let rest: Vec<&[u8]> = components.collect();
+    let first_matches = PathPattern::parse_bytes(&[b"/", first].concat());
     let mut patterns = Vec::new();
-    if !ALIASES.contains(&first) {
+    if !ALIASES.iter().any(|alias| alias.as_bytes() == first) {
         patterns.push(pattern.clone());
     }
     for alias in ALIASES {
         if first_matches.covers(&Path::new("/").join(alias)) {
-            let mut text = format!("/private/{alias}");
+            let mut text = format!("/private/{alias}").into_bytes();
             for component in &rest {
-                text.push('/');
-                text.push_str(component);
+                text.push(b'/');
+                text.extend_from_slice(component);
             }
-            patterns.push(PathPattern::parse(&text));
+            patterns.push(PathPattern::parse_bytes(&text));
         }
     }
     patterns

@@ -119,11 +119,20 @@ fn control_characters_and_bytes_that_are_no_text_are_refused_by_name() {
     {
         let path = Path::new(OsStr::from_bytes(bytes));
         let source = RuleSource::layer(RuleLayer::User).with_key("deny");
-        for policy in policies(&PathRule::new(PathPattern::literal(path), source)) {
+        for policy in policies(&PathRule::new(PathPattern::literal(path), source.clone())) {
             let error = render(&policy, &env()).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Unsupported);
-            assert!(error.message.contains("user config (deny)"), "{}", error.message);
+            assert!(error.message.contains(&format!("({source})")), "{}", error.message);
             assert!(!error.message.contains('\n'), "{}", error.message);
+        }
+    }
+}
+
+#[test]
+fn a_glob_that_is_no_text_is_refused_too() {
+    for bytes in [&b"/p/\xff*"[..], b"/tmp/\xff*", b"/*/\xff", b"**/\xff"] {
+        for policy in policies(&PathRule::built_in(PathPattern::parse_bytes(bytes))) {
+            assert_eq!(render(&policy, &env()).unwrap_err().kind, ErrorKind::Unsupported, "{bytes:?}");
         }
     }
 }
