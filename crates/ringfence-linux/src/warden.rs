@@ -67,12 +67,16 @@ pub fn attend(
     let mut listener: Option<OwnedFd> = None;
     let mut stop = Stop { deadline, killed_at: None };
     let result = loop {
-        let (control_ready, notified, woken) =
-            wait(sandbox, listener.as_ref(), wake, stop.next_timeout()).unwrap_or((true, false, false));
-        if notified && let Some(fd) = &listener {
+        let ready = wait(sandbox, listener.as_ref(), wake, stop.next_timeout());
+        if ready.notified
+            && let Some(fd) = &listener
+        {
             attendant.notification(fd.as_fd());
         }
-        if woken && !outcome.cancelled && attendant.cancelled() {
+        if ready.no_more_callers {
+            listener = None;
+        }
+        if ready.woken && !outcome.cancelled && attendant.cancelled() {
             outcome.cancelled = true;
             stop.begin(sandbox);
         }
@@ -85,7 +89,7 @@ pub fn attend(
                 break Ok(());
             }
         }
-        if !control_ready {
+        if !ready.control {
             continue;
         }
         match Message::receive_with_descriptor(sandbox.control.as_fd()) {
@@ -136,13 +140,21 @@ impl Stop {
     }
 }
 
-/// Which of control, listener and wake have something.
+/// What there is to do.
+struct Ready {
+    control: bool,
+    notified: bool,
+    /// Nobody is left whose calls could arrive on the listener.
+    no_more_callers: bool,
+    woken: bool,
+}
+
 fn wait(
     sandbox: &Sandboxed,
     listener: Option<&OwnedFd>,
     wake: Option<BorrowedFd<'_>>,
     timeout: Option<Duration>,
-) -> Option<(bool, bool, bool)> {
+) -> Ready {
     let control = sandbox.control.as_fd();
     // Absent ones stand in as the control socket with no events asked for.
     let listener_fd = listener.map_or(control, |fd| fd.as_fd());
@@ -159,12 +171,16 @@ fn wait(
     });
     match poll(&mut fds, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => {}
-        Err(_) => return None,
+        // Then the control socket will say what is wrong.
+        Err(_) => return Ready { control: true, notified: false, no_more_callers: false, woken: false },
     }
-    let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-    Some((
-        ready(&fds[0]),
-        listener.is_some() && fds[1].revents().contains(PollFlags::IN),
-        wake.is_some() && fds[2].revents().contains(PollFlags::IN),
-    ))
+    let has = |index: usize, flags: PollFlags| fds[index].revents().intersects(flags);
+    Ready {
+        control: !fds[0].revents().is_empty(),
+        notified: listener.is_some() && has(1, PollFlags::IN),
+        no_more_callers: listener.is_some()
+            && !has(1, PollFlags::IN)
+            && has(1, PollFlags::HUP | PollFlags::ERR),
+        woken: wake.is_some() && has(2, PollFlags::IN),
+    }
 }
