@@ -11,7 +11,6 @@ use ringfence::fence::CreateOptions;
 use ringfence::local::doctor::{Check, Questions, Report, Status, examine};
 use ringfence::local::host::Host;
 use ringfence::model::{Error, ErrorKind, Result};
-use ringfence::setup::Setup;
 use serde_json::{Map, Value, json};
 
 use crate::args::Doctor;
@@ -28,7 +27,7 @@ pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode> {
         host: &host,
         program: &std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ringfence")),
         plain: scratch.sandbox(&places),
-        here: run::load(&args.sandbox, Map::new()).and_then(|setup| sandbox_of(&setup)),
+        here: run::load(&args.sandbox, Map::new()).and_then(|setup| run::sandbox(&setup)),
         ledger: &places.ledger_file(),
     });
     let proofs =
@@ -88,16 +87,6 @@ fn options(
     }
 }
 
-/// What `ringfence run` makes of this configuration.
-fn sandbox_of(setup: &Setup) -> Result<CreateOptions> {
-    let config = &setup.loaded.config;
-    if config.provider != "local" {
-        let message = format!("the provider is {}, which is not examined here", config.provider);
-        return Err(Error::new(ErrorKind::Unsupported, message).hint("ringfence doctor --provider local"));
-    }
-    Ok(options(&setup.project, setup.policy(), &setup.env, &json!({ "precision": config.precision })))
-}
-
 fn to_json(report: &Report, proofs: Option<&Vec<Proof>>) -> Value {
     let check = |check: &Check| {
         json!({
@@ -155,7 +144,7 @@ fn text(report: &Report, palette: Palette) -> String {
             }
         }
     }
-    let _ = match report.choice.launcher {
+    let _ = match &report.choice.launcher {
         Some(launcher) => writeln!(
             text,
             "\n{}: `ringfence run` uses the launcher {launcher}: {}",

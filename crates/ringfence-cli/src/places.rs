@@ -28,7 +28,12 @@ impl Places {
             .map(PathBuf::from)
             .filter(|home| home.is_absolute())
             .unwrap_or_else(|| PathBuf::from("/home/sandbox"));
-        let ringfence_home = config::ringfence_home(&env)?;
+        let ringfence_home = match config::ringfence_home(&env) {
+            Ok(path) => path,
+            // As for a run: without a home directory there is still a place in it.
+            Err(_) if !env.contains_key(OsStr::new(config::HOME_VARIABLE)) => home.join(".ringfence"),
+            Err(error) => return Err(error),
+        };
         Ok(Self { project, home, ringfence_home, env })
     }
 

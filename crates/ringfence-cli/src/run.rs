@@ -29,19 +29,7 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }
-    let config = &setup.loaded.config;
-    if config.provider != "local" {
-        return Err(Error::new(
-            ErrorKind::InvalidConfig,
-            format!("unknown sandbox provider \"{}\"; known providers: local", config.provider),
-        ));
-    }
-    let native = Native::prepare(CreateOptions {
-        cwd: setup.project.clone(),
-        policy: setup.policy(),
-        environment: setup.env.clone(),
-        provider_options: json!({ "precision": config.precision }),
-    })?;
+    let native = Native::prepare(sandbox(&setup)?)?;
 
     let request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(&args)) };
     let desk = Desk::new(&args, &setup)?;
@@ -68,6 +56,23 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
         report::refusals(&result);
     }
     Ok(report::exit_code(&result))
+}
+
+/// The sandbox that follows from a configuration.
+pub(crate) fn sandbox(setup: &Setup) -> Result<CreateOptions> {
+    let config = &setup.loaded.config;
+    if config.provider != "local" {
+        return Err(Error::new(
+            ErrorKind::InvalidConfig,
+            format!("unknown sandbox provider \"{}\"; known providers: local", config.provider),
+        ));
+    }
+    Ok(CreateOptions {
+        cwd: setup.project.clone(),
+        policy: setup.policy(),
+        environment: setup.env.clone(),
+        provider_options: json!({ "precision": config.precision }),
+    })
 }
 
 fn command(args: &Run) -> Command {

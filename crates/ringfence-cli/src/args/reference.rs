@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::{Arg, ArgAction, Command, CommandFactory as _};
+use clap::{Arg, ArgAction, Command, CommandFactory as _, Parser as _};
 
 use super::Cli;
 
@@ -63,6 +63,59 @@ fn every_command_and_option_is_in_the_reference() {
             assert!(section.contains(&format!("--{long}")), "{path}: --{long} is missing");
         }
     });
+}
+
+/// What the guide tells people to type is understood by the program.
+#[test]
+fn the_commands_of_the_guide_exist() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines: Vec<&str> =
+        blocks.flat_map(str::lines).filter(|line| line.starts_with("ringfence ")).collect();
+    assert!(lines.len() > 10, "{lines:?}");
+    for line in lines {
+        let words = words(line);
+        Cli::try_parse_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+/// What a person who runs this for others has to be told.
+#[test]
+fn the_guide_covers_containers_and_operation() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    for said in [
+        "docker run --rm --privileged",
+        "only for probing",
+        "also not in Docker Desktop on macOS",
+        "### Before going live",
+        "safety.allowlist, safety.denylist",
+        "`sandbox_denied`",
+        "`approval_denied`",
+        "\"profile\": \"balanced\"",
+        "**Development**: few questions",
+        "**Production**: tighten step by step",
+        "read the kind first",
+        "`\"active\": true` says that a fence was there, not that it was tight",
+    ] {
+        assert!(text.contains(said), "the guide does not say: {said}");
+    }
+}
+
+/// The words of a simple command, up to a comment, a pipe or a redirection.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![];
+    let mut rest = line.trim_start();
+    while !rest.is_empty() && !rest.starts_with(['#', '|', '>']) {
+        let (word, after) = match rest.strip_prefix('\'') {
+            Some(quoted) => quoted.split_once('\'').unwrap(),
+            None => rest.split_once(' ').unwrap_or((rest, "")),
+        };
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    words
 }
 
 fn for_each_command(visit: &mut dyn FnMut(&str, &Command)) {

@@ -5,6 +5,9 @@ use ringfence_linux::{landlock, seccomp};
 
 use super::{Check, Status};
 
+const WITHOUT_NAMESPACES: &str =
+    "the launchers native and bwrap cannot start; what is left is landlock, which promises less";
+
 /// Where we stand; it decides which remedy helps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
@@ -23,7 +26,7 @@ pub(super) struct Switches {
 }
 
 impl Switches {
-    fn read() -> Self {
+    pub(super) fn read() -> Self {
         let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse().ok();
         Self {
             most: number("/proc/sys/user/max_user_namespaces"),
@@ -97,7 +100,7 @@ pub(super) fn user_namespaces(trial: Trial, switches: &Switches, place: &Place<'
     };
     Check::new(ID, TITLE, Status::Missing, format!("{condition} ({error})"))
         .required()
-        .costs("no fence can start: everything else of it stands on them")
+        .costs(WITHOUT_NAMESPACES)
         .remedy(remedy)
 }
 
@@ -159,7 +162,7 @@ pub(super) fn namespaces(user: Trial, trials: &[(Namespace, Trial)], place: &Pla
     if !user.works() {
         return Check::new(ID, TITLE, Status::Missing, "not without user namespaces")
             .required()
-            .costs("no fence can start")
+            .costs(WITHOUT_NAMESPACES)
             .remedy("see user namespaces");
     }
     let names = |works: bool| -> Vec<&str> {
@@ -186,7 +189,7 @@ pub(super) fn namespaces(user: Trial, trials: &[(Namespace, Trial)], place: &Pla
     };
     Check::new(ID, TITLE, Status::Missing, errors.join("; "))
         .required()
-        .costs("no fence can start: the sandbox would share these with the host")
+        .costs("the sandbox would share these with the host, so the launchers native and bwrap do not start")
         .remedy(remedy)
 }
 
@@ -207,7 +210,7 @@ pub(super) fn fresh_proc(user: Trial, trial: Trial, place: &Place<'_>) -> Check 
     let check =
         Check::new(ID, TITLE, Status::Missing, format!("cannot be mounted in a user namespace ({error})"))
             .required()
-            .costs("no fence can start: the host's /proc would show the host's processes");
+            .costs("the host's /proc would show the host's processes, so the launchers native and bwrap do not start");
     match place.container {
         _ if !user.works() => check.remedy("see user namespaces"),
         Some(kind) => check.remedy(container_remedy(kind)),

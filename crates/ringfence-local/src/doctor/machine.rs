@@ -91,7 +91,7 @@ pub(super) fn nested(host: &Host) -> Check {
     const TITLE: &str = "fence around us";
     if host.variable("RINGFENCE") == Some(OsStr::new("1")) {
         return Check::new(ID, TITLE, Status::Degraded, "RINGFENCE=1: this is the inside of a fence")
-            .costs("a fence refuses new namespaces inside, so that a second one cannot start")
+            .costs("a fence refuses new namespaces inside, so that a second one promises less, if it starts at all")
             .remedy("run the command directly: it is fenced in already");
     }
     Check::new(ID, TITLE, Status::Ok, "none: RINGFENCE is not set")

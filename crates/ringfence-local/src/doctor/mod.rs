@@ -21,6 +21,7 @@ mod tests;
 use std::path::Path;
 
 use ringfence_fence::CreateOptions;
+use ringfence_linux::probe;
 use ringfence_model::Error;
 
 use crate::host::Host;
@@ -48,7 +49,7 @@ impl Status {
     }
 }
 
-/// Whether a fence can start without it.
+/// Whether the native launcher, which promises everything, can do without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Need {
     Required,
@@ -92,7 +93,7 @@ impl Check {
         self
     }
 
-    /// It stands in the way of a fence.
+    /// It stands in the way of the native launcher.
     #[must_use]
     pub fn blocks(&self) -> bool {
         self.need == Need::Required && self.status == Status::Missing
@@ -103,7 +104,7 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// None: no fence can start.
-    pub launcher: Option<&'static str>,
+    pub launcher: Option<String>,
     pub why: String,
 }
 
@@ -126,6 +127,22 @@ pub struct Questions<'a> {
     /// The sandbox `ringfence run` would make here, or why its configuration does not load.
     pub here: Result<CreateOptions, Error>,
     pub ledger: &'a Path,
+}
+
+/// Which condition for namespaces fails here, and what to do about it.
+pub(crate) fn why_no_namespaces(host: &Host) -> Option<String> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let container = machine::container(host);
+    let place = kernel::Place {
+        root: rustix::process::geteuid().is_root(),
+        container: container.as_deref(),
+        program: &program.to_string_lossy(),
+    };
+    let user = probe::user_namespace();
+    let first = kernel::user_namespaces(user, &kernel::Switches::read(), &place);
+    let checks = [first, kernel::fresh_proc(user, probe::fresh_proc(), &place)];
+    let failing = checks.into_iter().find(|check| check.status == Status::Missing)?;
+    Some(format!("{}: {}; remedy: {}", failing.title, failing.found, failing.remedy.unwrap_or_default()))
 }
 
 /// Tries everything. Takes some tenths of a second, most of it for tools of others.
@@ -152,7 +169,7 @@ pub fn examine(questions: Questions<'_>) -> Report {
     let fence = trial::fence(plain);
     let here = trial::here(here);
     let choice = trial::choose(&checks, &fence, &here);
-    checks.extend([fence, here]);
+    checks.extend([fence.check, here.check]);
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     Report { kernel, checks, choice }
 }

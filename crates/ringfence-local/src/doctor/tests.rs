@@ -151,15 +151,23 @@ fn containers_are_recognised() {
 
 #[test]
 fn the_choice_names_what_stands_in_the_way() {
-    let good = Check::new("fence", "a whole fence", Status::Ok, "ran").required();
-    let bad = Check::new("fence", "a whole fence", Status::Missing, "cannot start").required();
-    let here = Check::new("here", "this project", Status::Ok, "/p").required();
-    let userns = kernel::user_namespaces(REFUSED, &Switches { most: Some(0), ..Switches::default() }, &USER);
+    let tried = |status, launcher: Option<&str>| trial::Tried {
+        check: Check::new("here", "this project", status, "cannot start").required(),
+        launcher: launcher.map(str::to_owned),
+    };
+    let good = || tried(Status::Ok, Some("native"));
+    let bad = || tried(Status::Missing, None);
+    let switches = Switches { most: Some(0), ..Switches::default() };
+    let userns = kernel::user_namespaces(REFUSED, &switches, &USER);
 
-    assert_eq!(trial::choose(&[], &good, &here).launcher, Some("native"));
-    let refused = trial::choose(&[userns], &bad, &here);
+    assert_eq!(trial::choose(&[], &good(), &good()).launcher.as_deref(), Some("native"));
+    let refused = trial::choose(std::slice::from_ref(&userns), &bad(), &bad());
     assert_eq!(refused.launcher, None);
     assert!(refused.why.contains("user.max_user_namespaces is 0"), "{}", refused.why);
-    let elsewhere = trial::choose(&[], &good, &Check { status: Status::Missing, ..here });
+    let elsewhere = trial::choose(&[], &good(), &bad());
     assert!(elsewhere.launcher.is_none() && elsewhere.why.contains("not for this project"));
+    let weaker = || tried(Status::Degraded, Some("landlock"));
+    let weaker = trial::choose(&[userns], &weaker(), &weaker());
+    assert_eq!(weaker.launcher.as_deref(), Some("landlock"));
+    assert!(weaker.why.contains("user.max_user_namespaces is 0"), "{}", weaker.why);
 }

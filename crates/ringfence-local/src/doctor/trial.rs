@@ -1,57 +1,81 @@
 //! The proof: a real sandbox that runs a real command.
 
 use ringfence_fence::CreateOptions;
-use ringfence_model::{Error, ExecRequest, ExecResult, Result};
+use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
 
 use super::{Check, Choice, Status};
 use crate::native::{Native, Streams};
 
+/// The launcher that promises everything.
+const BEST: &str = "native";
+
+/// A sandbox that was tried.
+#[derive(Debug)]
+pub(super) struct Tried {
+    pub(super) check: Check,
+    /// Who built it; none when nobody could.
+    pub(super) launcher: Option<String>,
+}
+
 /// A sandbox with nothing configured, in an empty directory.
-pub(super) fn fence(options: CreateOptions) -> Check {
-    const ID: &str = "fence";
-    const TITLE: &str = "a whole fence";
+pub(super) fn fence(options: CreateOptions) -> Tried {
+    let check = |status, found: String| Check::new("fence", "a whole fence", status, found).required();
     let failure = match start(options.clone()) {
         Ok(result) => {
-            let found = format!("{} ran `true` in {:.0} ms", result.sandbox.adapter, result.duration_ms);
-            return Check::new(ID, TITLE, Status::Ok, found).required();
+            let Assurance { adapter, degraded, .. } = &result.sandbox;
+            let found = format!("{adapter} ran `true` in {:.0} ms", result.duration_ms);
+            let launcher = launcher_of(adapter);
+            let check = if launcher == BEST {
+                check(Status::Ok, found)
+            } else {
+                check(Status::Degraded, found)
+                    .costs(degraded.join("; "))
+                    .remedy("put right what is missing above, for the launcher native")
+            };
+            return Tried { check, launcher: Some(launcher) };
         }
         Err(error) => error.chain(),
     };
     let mut unsupervised = options;
     unsupervised.provider_options = serde_json::json!({ "precision": "off" });
-    if start(unsupervised).is_ok() {
-        return Check::new(ID, TITLE, Status::Degraded, format!("only without a supervisor: {failure}"))
-            .required()
-            .costs("refusals are not reported exactly")
-            .remedy("ringfence run --precision off …");
+    match start(unsupervised) {
+        Ok(result) => Tried {
+            check: check(Status::Degraded, format!("only without a supervisor: {failure}"))
+                .costs("refusals are not reported exactly")
+                .remedy("ringfence run --precision off …"),
+            launcher: Some(launcher_of(&result.sandbox.adapter)),
+        },
+        Err(_) => Tried {
+            check: check(Status::Missing, failure)
+                .costs("`ringfence run` refuses to run anything")
+                .remedy("put right what is missing above"),
+            launcher: None,
+        },
     }
-    Check::new(ID, TITLE, Status::Missing, failure)
-        .required()
-        .costs("`ringfence run` refuses to run anything")
-        .remedy("put right what is missing above")
 }
 
 /// The sandbox of this project and its configuration.
-pub(super) fn here(options: Result<CreateOptions>) -> Check {
-    const ID: &str = "here";
-    const TITLE: &str = "this project";
+pub(super) fn here(options: Result<CreateOptions>) -> Tried {
+    let check = |status, found: String| Check::new("here", "this project", status, found).required();
     let outcome = options.and_then(|options| {
         let place = options.cwd.display().to_string();
-        start(options).map(|result| (place, result.sandbox.degraded))
+        start(options).map(|result| (place, result.sandbox))
     });
     match outcome {
-        Ok((place, degraded)) if degraded.is_empty() => Check::new(ID, TITLE, Status::Ok, place).required(),
-        Ok((place, degraded)) => {
-            Check::new(ID, TITLE, Status::Degraded, place).required().costs(degraded.join("; "))
+        Ok((place, Assurance { adapter, degraded, .. })) => {
+            let check = if degraded.is_empty() {
+                check(Status::Ok, place)
+            } else {
+                check(Status::Degraded, place).costs(degraded.join("; "))
+            };
+            Tried { check, launcher: Some(launcher_of(&adapter)) }
         }
         Err(error) => {
-            let check = Check::new(ID, TITLE, Status::Missing, error.chain())
-                .required()
-                .costs("`ringfence run` refuses to run anything here");
-            match error.hints.into_iter().next() {
-                Some(hint) => check.remedy(hint),
-                None => check,
-            }
+            let check =
+                check(Status::Missing, error.chain()).costs("`ringfence run` refuses to run anything here");
+            let hint = error.hints.into_iter().next();
+            let remedy = hint.unwrap_or_else(|| "put right what is missing above".to_owned());
+            Tried { check: check.remedy(remedy), launcher: None }
         }
     }
 }
@@ -62,34 +86,48 @@ fn start(options: CreateOptions) -> Result<ExecResult> {
         return Ok(result);
     }
     let message = format!("`true` ended with {} inside", result.exit_code);
-    Err(Error::new(ringfence_model::ErrorKind::SandboxDenied, message))
+    Err(Error::new(ErrorKind::SandboxDenied, message))
 }
 
-/// What `ringfence run` does here.
-pub(super) fn choose(checks: &[Check], fence: &Check, here: &Check) -> Choice {
-    let no = |why| Choice { launcher: None, why };
-    if fence.blocks() {
-        let mut missing: Vec<String> = checks
-            .iter()
-            .filter(|check| check.blocks())
-            .map(|check| format!("{}: {}", check.title, check.found))
-            .collect();
-        if missing.is_empty() {
-            missing.push(fence.found.clone());
+/// `native` of `local/native`.
+fn launcher_of(adapter: &str) -> String {
+    adapter.rsplit('/').next().unwrap_or(adapter).to_owned()
+}
+
+/// What `ringfence run` does here: exactly what was just tried for this project.
+pub(super) fn choose(checks: &[Check], fence: &Tried, here: &Tried) -> Choice {
+    let Some(launcher) = here.launcher.clone() else {
+        if fence.launcher.is_some() {
+            let why =
+                format!("this machine can start a fence, but not for this project: {}", here.check.found);
+            return Choice { launcher: None, why };
         }
-        return no(format!("the native launcher cannot start here; {}", missing.join("; ")));
-    }
-    if here.blocks() {
-        return no(format!("this machine can start a fence, but not for this project: {}", here.found));
-    }
-    let lost: Vec<&str> =
-        checks.iter().chain([fence, here]).filter(|check| is_lost(check)).map(|check| check.title).collect();
-    let why = if lost.is_empty() {
+        let missing = blocking(checks);
+        let why = if missing.is_empty() { fence.check.found.clone() } else { missing };
+        return Choice { launcher: None, why: format!("no launcher can start here; {why}") };
+    };
+    let lost: Vec<&str> = checks
+        .iter()
+        .chain([&fence.check, &here.check])
+        .filter(|check| is_lost(check))
+        .map(|check| check.title)
+        .collect();
+    let why = if launcher != BEST {
+        let because = blocking(checks);
+        let because = if because.is_empty() { "it was asked for".to_owned() } else { because };
+        format!("the strongest that starts here; {because}")
+    } else if lost.is_empty() {
         "everything it is made of works here, and it needs no helper".to_owned()
     } else {
         format!("it starts here; not at its best: {}", lost.join(", "))
     };
-    Choice { launcher: Some("native"), why }
+    Choice { launcher: Some(launcher), why }
+}
+
+/// What stands in the way of the best launcher.
+fn blocking(checks: &[Check]) -> String {
+    let blocking = checks.iter().filter(|check| check.blocks());
+    blocking.map(|check| format!("{}: {}", check.title, check.found)).collect::<Vec<_>>().join("; ")
 }
 
 /// Something of the native fence is not all there. Tools of others are no part of it.
