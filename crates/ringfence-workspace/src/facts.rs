@@ -13,7 +13,7 @@ pub(crate) struct Facts {
     pub(crate) mode: Mode,
     pub(crate) owner: u32,
     pub(crate) group: u32,
-    pub(crate) modified_ms: i64,
+    pub(crate) modified_ns: i128,
     pub(crate) changed_ns: i128,
 }
 
@@ -35,9 +35,20 @@ impl Facts {
             mode: Mode::from_raw_mode(stat.st_mode as _),
             owner: stat.st_uid,
             group: stat.st_gid,
-            modified_ms: i64::from(stat.st_mtime) * 1000 + stat.st_mtime_nsec as i64 / 1_000_000,
+            modified_ns: i128::from(stat.st_mtime) * 1_000_000_000 + stat.st_mtime_nsec as i128,
             changed_ns: i128::from(stat.st_ctime) * 1_000_000_000 + stat.st_ctime_nsec as i128,
         }
+    }
+
+    pub(crate) fn modified_ms(&self) -> i64 {
+        i64::try_from(self.modified_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX)
+    }
+
+    /// Whether names could have come and gone between these two looks at one file: its status changed, and
+    /// no change of content explains that.
+    pub(crate) fn names_may_have_changed(&self, later: &Self) -> bool {
+        self.names != later.names
+            || (self.changed_ns != later.changed_ns && self.modified_ns == later.modified_ns)
     }
 
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {

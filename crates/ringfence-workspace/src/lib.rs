@@ -6,8 +6,9 @@
 //!
 //! - `..` and absolute paths are refused; names such as `a..b` and `..foo` are ordinary names.
 //! - Symbolic links that stay inside are followed; those that lead out, and magic links, are refused.
-//! - A file with further names (hard links) outside is not read: its content is not the workspace's.
-//! - A file is never changed in place while it has other names; it is replaced, so they keep their content.
+//! - A file with several names (hard links) is not read, because one of them may be outside; see
+//!   [`HardLinks`].
+//! - A file is never changed in place: it is replaced, so other names of it, wherever, keep their content.
 //! - Removing never follows links.
 //!
 //! | module | what it holds |
@@ -27,7 +28,6 @@ mod atomic;
 mod beneath;
 mod error;
 mod facts;
-mod hardlink;
 mod remove;
 mod walk;
 

@@ -101,6 +101,9 @@ impl Workspace {
         let place = self.place_to_write(&Inner::of_entry(target)?)?;
         let staged = Staged::new(place, None, |copy| std::io::copy(&mut file, copy).map(drop))
             .map_err(|error| explain_io("stage", source, error))?;
+        if !media.directory.is_still_ours(&Inner::of_entry(source)?, &file, &facts)? {
+            return Err(explain("stage", source, rustix::io::Errno::AGAIN));
+        }
         staged.commit(IfThere::Keep).map_err(|errno| explain("stage", source, errno))
     }
 }

@@ -97,3 +97,20 @@ mod unlock {
         rustix::fs::chmodat(directory, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beneath::PLACE;
+
+    /// The race of a directory swapped for a link right before it is opened, without the luck it needs.
+    #[test]
+    fn a_link_is_never_opened_for_emptying() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("victim")).unwrap();
+        std::os::unix::fs::symlink("victim", directory.path().join("link")).unwrap();
+        let here = rustix::fs::open(directory.path(), PLACE, Mode::empty()).unwrap();
+        assert!(matches!(open_directory(here.as_fd(), "link".as_ref()), Err(Errno::NOTDIR | Errno::LOOP)));
+        assert!(open_directory(here.as_fd(), "victim".as_ref()).is_ok());
+    }
+}

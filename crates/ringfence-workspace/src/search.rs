@@ -1,9 +1,8 @@
 //! Finding text in files.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use ringfence_model::{Error, ErrorKind, Result};
@@ -60,18 +59,10 @@ impl Match {
 pub struct SearchReport {
     pub matches: Vec<Match>,
     pub files_searched: usize,
-    /// Too large, not text, not readable, or with names outside the workspace.
+    /// Too large, not text, not readable, or hard links.
     pub files_passed_over: usize,
     /// A limit ended the search.
     pub truncated: bool,
-}
-
-/// A file that may be searched, as the walk saw it.
-struct Candidate {
-    path: PathBuf,
-    id: (u64, u64),
-    names: u64,
-    changed_ns: i128,
 }
 
 impl Workspace {
@@ -87,21 +78,13 @@ impl Workspace {
         let top = self.open_directory(&inner)?;
         let mut report = SearchReport::default();
         let mut candidates = Vec::new();
-        // Names seen of each file, to know whether all of them are inside. One that is moved around
-        // meanwhile is not counted twice: moving it changes its time.
-        let mut seen: HashMap<((u64, u64), i128), u64> = HashMap::new();
         tree::visit(top.as_fd(), &mut |below, facts| {
             let skipped =
                 below.file_name().is_some_and(|name| options.skip.iter().any(|skip| name == skip.as_str()));
             match facts.kind {
                 FileType::Directory if skipped => return Next::Skip,
                 FileType::RegularFile if facts.size > options.max_file_bytes => report.files_passed_over += 1,
-                FileType::RegularFile => {
-                    let id = (facts.device, facts.inode);
-                    let changed_ns = facts.changed_ns;
-                    *seen.entry((id, changed_ns)).or_default() += 1;
-                    candidates.push(Candidate { path: below.to_owned(), id, names: facts.names, changed_ns });
-                }
+                FileType::RegularFile => candidates.push(below.to_owned()),
                 _ => {}
             }
             if candidates.len() >= options.max_files {
@@ -112,18 +95,12 @@ impl Workspace {
         });
         let needle = folded(text.as_bytes(), options.ignore_case);
         for candidate in candidates {
-            let key = (candidate.id, candidate.changed_ns);
-            let all_inside = seen.get(&key).is_some_and(|&found| found >= candidate.names);
-            if !all_inside && self.options().hard_links == HardLinks::InsideOnly {
-                report.files_passed_over += 1;
-                continue;
-            }
-            let Some(content) = read_text(top.as_fd(), &candidate, options.max_file_bytes) else {
+            let Some(content) = self.read_text_at(top.as_fd(), &candidate, options.max_file_bytes) else {
                 report.files_passed_over += 1;
                 continue;
             };
             report.files_searched += 1;
-            let shown = inner.as_path().join(&candidate.path);
+            let shown = inner.as_path().join(&candidate);
             for (number, line) in content.split(|&byte| byte == b'\n').enumerate() {
                 if positions(&folded(line, options.ignore_case), &needle).is_empty() {
                     continue;
@@ -139,21 +116,25 @@ impl Workspace {
         }
         Ok(report)
     }
+
+    /// The content of a text file that is the workspace's own.
+    fn read_text_at(&self, top: BorrowedFd<'_>, path: &Path, limit: u64) -> Option<Vec<u8>> {
+        let file = File::from(open_plain_at(top, path, READ).ok()?);
+        let facts = facts_of(&file).ok()?;
+        if facts.kind != FileType::RegularFile
+            || (facts.names > 1 && self.options().hard_links == HardLinks::Refuse)
+        {
+            return None;
+        }
+        let mut content = Vec::new();
+        (&file).take(limit).read_to_end(&mut content).ok()?;
+        let there = open_plain_at(top, path, READ).and_then(facts_of);
+        let ours = self.is_ours(path, &facts, there, &file).unwrap_or(false);
+        let head = &content[..content.len().min(8192)];
+        (ours && !head.contains(&0)).then_some(content)
+    }
 }
 
 fn folded(text: &[u8], ignore_case: bool) -> Vec<u8> {
     if ignore_case { String::from_utf8_lossy(text).to_lowercase().into_bytes() } else { text.to_vec() }
-}
-
-/// The content, when it is still the file that the walk saw, and is text.
-fn read_text(top: std::os::fd::BorrowedFd<'_>, candidate: &Candidate, limit: u64) -> Option<Vec<u8>> {
-    let fd = open_plain_at(top, &candidate.path, READ).ok()?;
-    let facts = facts_of(&fd).ok()?;
-    if facts.kind != FileType::RegularFile || (facts.device, facts.inode) != candidate.id {
-        return None;
-    }
-    let mut content = Vec::new();
-    File::from(fd).take(limit).read_to_end(&mut content).ok()?;
-    let head = &content[..content.len().min(8192)];
-    (!head.contains(&0)).then_some(content)
 }

@@ -91,7 +91,7 @@ impl Sessions {
         let place = rustix::fs::openat(&directory, ".", PLACE, FileMode::empty()).map_err(failed)?;
         let options = WorkspaceOptions {
             mode: Mode::ReadWrite,
-            hard_links: HardLinks::InsideOnly,
+            hard_links: HardLinks::Refuse,
             quota_bytes: Some(self.options.quota_bytes),
             ..WorkspaceOptions::default()
         };
@@ -171,9 +171,9 @@ impl Sessions {
     /// When anything in the workspace last changed; none when it is gone.
     fn newest_change(&self, name: &str) -> std::result::Result<Option<i64>, Errno> {
         let directory = open_plain_at(self.base.root().fd(), Path::new(name), ENTRIES)?;
-        let mut newest = facts_of(&directory)?.modified_ms;
+        let mut newest = facts_of(&directory)?.modified_ms();
         tree::visit(directory.as_fd(), &mut |_, facts| {
-            newest = newest.max(facts.modified_ms);
+            newest = newest.max(facts.modified_ms());
             Next::Enter
         });
         Ok(Some(newest))

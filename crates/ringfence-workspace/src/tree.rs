@@ -118,7 +118,7 @@ impl Workspace {
                 path: inner.as_path().join(below),
                 kind: FileKind::of(facts),
                 size: facts.size,
-                modified_ms: facts.modified_ms,
+                modified_ms: facts.modified_ms(),
             });
             if below.components().count() < options.depth { Next::Enter } else { Next::Skip }
         });

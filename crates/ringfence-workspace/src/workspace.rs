@@ -1,7 +1,7 @@
 //! The directory and its small operations.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::beneath::{LastLink, PLACE, Place, READ, Root, facts_of, not_a_file};
 use crate::error::{explain, explain_io};
 use crate::facts::Facts;
 use crate::path::Inner;
-use crate::{hardlink, remove};
+use crate::remove;
 
 /// Whether a workspace may be changed through its handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -29,14 +29,18 @@ pub enum Mode {
 }
 
 /// What to do about files with several names.
+///
+/// A hard link is as good as the file itself, so a name inside the workspace can be a file of the outside,
+/// and nothing tells which of the names was there first. Reading it on behalf of an agent could hand out
+/// what the fence keeps from it. Writing needs no rule: files are replaced, never changed in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HardLinks {
-    /// Read one only when all its names are inside the workspace.
+    /// A file with more than one name is not read.
     #[default]
-    InsideOnly,
-    /// The caller knows that no sandbox could have made a link to the outside (package managers link
-    /// their stores into projects).
+    Refuse,
+    /// The caller knows that no command could have made a link to the outside; package managers link
+    /// their stores into projects.
     Allow,
 }
 
@@ -54,7 +58,7 @@ impl Default for WorkspaceOptions {
     fn default() -> Self {
         Self {
             mode: Mode::ReadWrite,
-            hard_links: HardLinks::InsideOnly,
+            hard_links: HardLinks::Refuse,
             quota_bytes: None,
             max_file_bytes: 256 << 20,
         }
@@ -115,6 +119,9 @@ struct Measured {
     bytes: u64,
     at: Instant,
 }
+
+/// Attempts to read a file that is moved about.
+const TRIES: usize = 16;
 
 /// Commands write into a workspace too, so a measurement is not believed for long.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -184,17 +191,24 @@ impl Workspace {
     /// At most `limit` bytes from the start, and whether there are more.
     pub fn read_up_to(&self, path: &Path, limit: u64) -> Result<(Vec<u8>, bool)> {
         let inner = Inner::of_entry(path)?;
-        let (file, _) = self.open_file(&inner)?;
-        let mut content = Vec::new();
-        let failed = |error| explain_io("read", path, error);
-        file.take(limit.saturating_add(1)).read_to_end(&mut content).map_err(failed)?;
-        let kept = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = content.len() > kept;
-        content.truncate(kept);
-        Ok((content, more))
+        for _ in 0..TRIES {
+            let (file, facts) = self.open_file(&inner)?;
+            let mut content = Vec::new();
+            let mut reader = (&file).take(limit.saturating_add(1));
+            reader.read_to_end(&mut content).map_err(|error| explain_io("read", path, error))?;
+            if !self.is_still_ours(&inner, &file, &facts)? {
+                continue;
+            }
+            let kept = usize::try_from(limit).unwrap_or(usize::MAX);
+            let more = content.len() > kept;
+            content.truncate(kept);
+            return Ok((content, more));
+        }
+        Err(explain("read", path, Errno::AGAIN))
     }
 
-    /// Opens an ordinary file whose content is the workspace's own.
+    /// Opens an ordinary file whose content is the workspace's own, as far as one can tell now; ask
+    /// [`is_still_ours`](Self::is_still_ours) once it is read.
     pub(crate) fn open_file(&self, inner: &Inner) -> Result<(File, Facts)> {
         let path = inner.as_path();
         let failed = |errno| explain("read", path, errno);
@@ -205,8 +219,51 @@ impl Workspace {
             FileType::Directory => return Err(explain("read", path, Errno::ISDIR)),
             _ => return Err(not_a_file(path)),
         }
-        hardlink::check(&self.root, self.options.hard_links, path, &fd, &facts)?;
+        if facts.names > 1 {
+            self.refuse_hard_link(path, facts.names)?;
+        }
         Ok((File::from(fd), facts))
+    }
+
+    /// Whether what was read from `file` may be given out: a second name could have been taken away for the
+    /// moment in which its names were counted. False: try again.
+    pub(crate) fn is_still_ours(&self, inner: &Inner, file: &File, before: &Facts) -> Result<bool> {
+        let there = self.facts_behind(inner);
+        self.is_ours(inner.as_path(), before, there, file)
+    }
+
+    /// The same for whoever looked at the name in another way. The order of looks matters: `before`, then
+    /// `there`, then the file itself.
+    pub(crate) fn is_ours(
+        &self,
+        path: &Path,
+        before: &Facts,
+        there: std::result::Result<Facts, Errno>,
+        file: &File,
+    ) -> Result<bool> {
+        let now = facts_of(file).map_err(|errno| explain("read", path, errno))?;
+        match (self.options.hard_links, now.names) {
+            // Replaced or removed meanwhile; nobody else has it.
+            (HardLinks::Allow, _) | (_, 0) => Ok(true),
+            // The one name it has is the one inside.
+            (HardLinks::Refuse, 1) => Ok(there.is_ok_and(|there| {
+                there.is_same_file(&now)
+                    && !before.names_may_have_changed(&there)
+                    && !there.names_may_have_changed(&now)
+            })),
+            (HardLinks::Refuse, names) => self.refuse_hard_link(path, names).map(|()| true),
+        }
+    }
+
+    fn refuse_hard_link(&self, path: &Path, names: u64) -> Result<()> {
+        if self.options.hard_links == HardLinks::Allow {
+            return Ok(());
+        }
+        let message = format!(
+            "cannot read {}: it is a hard link with {names} names, and some may be outside the workspace",
+            path.display()
+        );
+        Err(Error::new(ErrorKind::PathAccessDenied, message).hint("copy the file instead of linking it"))
     }
 
     /// Puts `content` into a file, making it and its parents when they are missing. Readers see the old
@@ -278,30 +335,16 @@ impl Workspace {
         self.make_directories(&inner.parent()).map(drop)
     }
 
-    /// Adds to the end of a file, making it when it is missing.
+    /// Adds to the end of a file, making it when it is missing. The file is replaced by a longer one:
+    /// opened for writing, it could turn out to be somebody else's by another name.
     pub fn append(&self, path: &Path, content: &[u8]) -> Result<()> {
         self.must_be_writable(path)?;
-        let inner = Inner::of_entry(path)?;
-        let failed = |errno| explain("append to", path, errno);
-        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let fd = match self.root.open(inner.as_path(), flags) {
-            Err(Errno::NOENT) => return self.write(path, content),
-            // A pipe that nobody reads.
-            Err(Errno::NXIO) => return Err(not_a_file(path)),
-            outcome => outcome.map_err(failed)?,
+        let mut whole = match self.read(path) {
+            Err(error) if error.kind == ErrorKind::NotFound => vec![],
+            whole => whole?,
         };
-        let facts = facts_of(&fd).map_err(failed)?;
-        if facts.kind != FileType::RegularFile {
-            return Err(not_a_file(path));
-        }
-        if facts.names > 1 {
-            // In place would reach its other names; a whole new file does not.
-            let mut whole = self.read(path)?;
-            whole.extend_from_slice(content);
-            return self.write(path, &whole);
-        }
-        self.room_for(content.len())?;
-        File::from(fd).write_all(content).map_err(|error| explain_io("append to", path, error))
+        whole.extend_from_slice(content);
+        self.write(path, &whole)
     }
 
     /// Makes a directory and its missing parents. True when it was missing.
@@ -381,7 +424,7 @@ impl Workspace {
             Ok(facts) => Ok(Some(FileStat {
                 kind: FileKind::of(&facts),
                 size: facts.size,
-                modified_ms: facts.modified_ms,
+                modified_ms: facts.modified_ms(),
             })),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(errno) => Err(explain("look at", path, errno)),
