@@ -100,6 +100,32 @@ fn a_fence_in_a_fence_is_seen_with_its_reason() {
     assert!(report["why"].as_str().unwrap().len() > 20, "{report:#}");
 }
 
+/// A machine without user namespaces, made from this one: the switch holds for what is started below it.
+#[test]
+fn a_switch_that_is_off_is_named_with_its_remedy() {
+    let room = Room::new();
+    let off = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let plain = room.command(&["doctor", "--json"]);
+    let mut wrapped = std::process::Command::new("unshare");
+    wrapped.args(["-Ur", "sh", "-c", off, "sh"]).arg(plain.get_program()).args(plain.get_args());
+    wrapped.current_dir(&room.project).env_clear();
+    wrapped.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let Ok(output) = wrapped.output() else { return };
+    let Ok(report) = serde_json::from_slice::<serde_json::Value>(&output.stdout) else {
+        eprintln!("skipped: no user namespace to try it in: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    };
+    let checks = report["checks"].as_array().unwrap();
+    let check = |id: &str| checks.iter().find(|check| check["id"] == id).unwrap();
+    for id in ["userNamespaces", "maxUserNamespaces"] {
+        assert_eq!(check(id)["status"], "missing", "{report:#}");
+        assert_eq!(check(id)["remedy"], "sudo sysctl -w user.max_user_namespaces=15000");
+    }
+    assert!(check("userNamespaces")["found"].as_str().unwrap().starts_with("user.max_user_namespaces is 0"));
+    assert_ne!(report["launcher"], "native");
+    assert!(report["why"].as_str().unwrap().contains("user.max_user_namespaces is 0"), "{report:#}");
+}
+
 #[test]
 fn nothing_is_left_behind() {
     let room = Room::new();

@@ -102,8 +102,7 @@ pub(super) fn choose(checks: &[Check], fence: &Tried, here: &Tried) -> Choice {
                 format!("this machine can start a fence, but not for this project: {}", here.check.found);
             return Choice { launcher: None, why };
         }
-        let missing = blocking(checks);
-        let why = if missing.is_empty() { fence.check.found.clone() } else { missing };
+        let why = blocking(checks).unwrap_or_else(|| fence.check.found.clone());
         return Choice { launcher: None, why: format!("no launcher can start here; {why}") };
     };
     let lost: Vec<&str> = checks
@@ -113,8 +112,7 @@ pub(super) fn choose(checks: &[Check], fence: &Tried, here: &Tried) -> Choice {
         .map(|check| check.title)
         .collect();
     let why = if launcher != BEST {
-        let because = blocking(checks);
-        let because = if because.is_empty() { "it was asked for".to_owned() } else { because };
+        let because = blocking(checks).unwrap_or_else(|| "it was asked for".to_owned());
         format!("the strongest that starts here; {because}")
     } else if lost.is_empty() {
         "everything it is made of works here, and it needs no helper".to_owned()
@@ -124,10 +122,10 @@ pub(super) fn choose(checks: &[Check], fence: &Tried, here: &Tried) -> Choice {
     Choice { launcher: Some(launcher), why }
 }
 
-/// What stands in the way of the best launcher.
-fn blocking(checks: &[Check]) -> String {
-    let blocking = checks.iter().filter(|check| check.blocks());
-    blocking.map(|check| format!("{}: {}", check.title, check.found)).collect::<Vec<_>>().join("; ")
+/// What stands in the way of the best launcher: the first such, on which the others usually follow.
+fn blocking(checks: &[Check]) -> Option<String> {
+    let first = checks.iter().find(|check| check.blocks())?;
+    Some(format!("{}: {}", first.title, first.found))
 }
 
 /// Something of the native fence is not all there. Tools of others are no part of it.
