@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
 
 mod suite {
+    pub(crate) mod approval;
     pub(crate) mod cli_config;
     pub(crate) mod cli_doctor;
     pub(crate) mod cli_explain;

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ringfence_model::{Access, Decision, Grant, GrantScope, Violation};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -70,11 +70,29 @@ pub(super) struct Desk {
     /// Of the sandbox, once they are known.
     namespaces: Arc<OnceLock<Option<Namespaces>>>,
     states: Arc<Mutex<HashMap<(PathBuf, Access), State>>>,
+    /// Decisions that were made and are being carried out and recorded.
+    settling: Arc<(Mutex<usize>, Condvar)>,
 }
 
 impl Desk {
     pub(super) fn new(ask: Arc<dyn Ask>) -> Self {
-        Self { ask, namespaces: Arc::default(), states: Arc::default() }
+        Self { ask, namespaces: Arc::default(), states: Arc::default(), settling: Arc::default() }
+    }
+
+    /// Waits until every decision that was made is recorded. Questions nobody has answered are not waited for.
+    pub(super) fn settle(&self) {
+        let (count, changed) = &*self.settling;
+        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count > 0 {
+            count = changed.wait(count).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn add_settling(&self, by: isize) {
+        let (count, changed) = &*self.settling;
+        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count = count.saturating_add_signed(by);
+        changed.notify_all();
     }
 
     /// Takes over the call, unless nobody would be asked: then the violation comes back.
@@ -137,7 +155,9 @@ impl Desk {
     fn question(&self, key: &(PathBuf, Access), violation: Violation) {
         let shown = look(&key.0);
         let decision = self.ask.ask(&violation, &grant(key, GrantScope::Once));
+        self.add_settling(1);
         self.answer(key, violation, decision, shown.as_ref());
+        self.add_settling(-1);
     }
 
     fn answer(

@@ -48,6 +48,8 @@ use target::{PathBuffer, Resolved, Unread, read_path, resolve};
 pub struct Watched {
     /// Existing paths that are masked or sealed: nothing above them may be renamed.
     pub fixed: Vec<PathBuf>,
+    /// The sandbox sees the host's own files: no mount stands behind a verdict.
+    pub shared: bool,
 }
 
 /// Serves the notifications of one sandbox.
@@ -138,16 +140,14 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
-            Answer::Deny(denial) => {
-                self.cover_again(notification.tid, &denial);
-                match self.ask(listener, &notification, denial) {
-                    Some(violation) => {
-                        self.tell(violation);
-                        notif::refuse(listener, notification.id, Errno::ACCESS)
-                    }
-                    None => Ok(()),
+            Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
+                Some(violation) => {
+                    self.cover_again(notification.tid, &violation);
+                    self.tell(violation);
+                    notif::refuse(listener, notification.id, Errno::ACCESS)
                 }
-            }
+                None => Ok(()),
+            },
         };
     }
 
@@ -423,10 +423,11 @@ impl<'a> Supervisor<'a> {
 
     /// A mask comes off when somebody outside replaces the file below it, as editors do. The call is refused
     /// by this verdict; covering the new file makes the refusal the kernel's again.
-    fn cover_again(&self, tid: i32, denial: &Denial) {
-        let Resource::Path(path) = &denial.resource else { return };
+    fn cover_again(&self, tid: i32, violation: &Violation) {
+        let path = Path::new(&violation.resource);
         let Some(root) = &self.root else { return };
-        if denial.reason == DenyReason::Denied
+        if violation.reason == Some(DenyReason::Denied)
+            && path.is_absolute()
             && !mount_grant::is_covered(root.as_fd(), path)
             && let Some(namespaces) = Namespaces::of(tid)
         {
@@ -447,6 +448,14 @@ impl From<Unread> for Answer {
         match unread {
             Unread::Nothing => Self::Continue,
             Unread::TooLong => Self::Done(Err(Errno::NAMETOOLONG)),
+        }
+    }
+}
+
+impl Drop for Supervisor<'_> {
+    fn drop(&mut self) {
+        if let Some(desk) = &self.desk {
+            desk.settle();
         }
     }
 }

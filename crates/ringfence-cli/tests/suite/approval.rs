@@ -1,0 +1,202 @@
+//! Asking at a real terminal: the refused call waits, and goes on when the person says yes.
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use serde_json::Value;
+
+use super::support::Room;
+
+/// A person at a terminal in which one command runs.
+struct Person {
+    keyboard: std::fs::File,
+    screen: Receiver<Vec<u8>>,
+    seen: String,
+    child: Child,
+}
+
+impl Person {
+    /// Starts the program on a terminal of its own, which is also its controlling one.
+    fn at_terminal(room: &Room, arguments: &[&str]) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master: OwnedFd = openpt(flags).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let slave = ioctl_tiocgptpeer(&master, flags).unwrap();
+        let stdio = || Stdio::from(slave.as_fd().try_clone_to_owned().unwrap());
+        let program = room.command(arguments);
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg("--wait").arg(program.get_program()).args(program.get_args());
+        command.env_clear().envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(&room.project).stdin(stdio()).stdout(stdio()).stderr(stdio());
+        let child = command.spawn().unwrap();
+        drop((slave, command));
+
+        let keyboard = std::fs::File::from(master);
+        let mut reader = keyboard.try_clone().unwrap();
+        let (send, screen) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                if send.send(buffer[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { keyboard, screen, seen: String::new(), child }
+    }
+
+    fn sees(&mut self, text: &str) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !self.seen.contains(text) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let bytes = self.screen.recv_timeout(left).unwrap_or_else(|_| {
+                panic!("{text:?} did not appear; on the screen:\n{}", self.seen);
+            });
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    fn presses(&mut self, key: &str) {
+        self.keyboard.write_all(key.as_bytes()).unwrap();
+    }
+
+    /// The exit code, and everything that was on the screen.
+    fn leaves(mut self) -> (i32, String) {
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        while let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(200)) {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        (code, self.seen)
+    }
+}
+
+fn room_with_secret() -> Room {
+    let room = Room::new();
+    room.write(room.home.join(".ssh/config"), "Host treasure\n");
+    room
+}
+
+fn grants(room: &Room) -> Vec<Value> {
+    let listed = room.run(&["grants", "list", "--json"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    serde_json::from_str::<Vec<Value>>(&listed.stdout).unwrap()
+}
+
+#[test]
+fn an_answer_of_once_lets_the_waiting_call_go_on() {
+    let room = room_with_secret();
+    if !room.has_fence() {
+        return;
+    }
+    let mut person = Person::at_terminal(&room, &["run", "--", "cat", "../.ssh/config"]);
+    person.sees("wants to read");
+    assert!(!person.seen.contains("treasure"), "nothing is shown before the answer: {}", person.seen);
+    person.presses("o");
+    person.sees("Host treasure");
+    let (code, screen) = person.leaves();
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("allowed once"), "{screen}");
+    assert!(!room.ringfence_home.join("sandbox.json").exists(), "once is not written anywhere");
+}
+
+#[test]
+fn a_refusal_reads_permission_denied() {
+    let room = room_with_secret();
+    if !room.has_fence() {
+        return;
+    }
+    let mut person = Person::at_terminal(&room, &["run", "--", "cat", "../.ssh/config"]);
+    person.sees("[d]eny");
+    person.presses("d");
+    let (code, screen) = person.leaves();
+    assert_eq!(code, 1, "{screen}");
+    assert!(screen.contains("Permission denied"), "{screen}");
+    assert!(!screen.contains("treasure"), "{screen}");
+    assert!(grants(&room).is_empty());
+}
+
+#[test]
+fn always_is_written_and_holds_until_it_is_taken_back() {
+    let room = room_with_secret();
+    if !room.has_fence() {
+        return;
+    }
+    let secret = room.home.join(".ssh/config");
+    let mut person = Person::at_terminal(&room, &["run", "--", "cat", "../.ssh/config"]);
+    person.sees("[a]lways");
+    person.presses("a");
+    person.sees("Host treasure");
+    assert_eq!(person.leaves().0, 0);
+
+    // Nobody is at a terminal now, and nobody is needed.
+    let again = room.run(&["run", "--", "cat", "../.ssh/config"]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, "Host treasure\n"), "{}", again.stderr);
+
+    let revoked = room.run(&["grants", "revoke", secret.to_str().unwrap()]);
+    assert_eq!(revoked.code, 0, "{}", revoked.stderr);
+    let refused = room.run(&["run", "--", "cat", "../.ssh/config"]);
+    assert_eq!(refused.code, 1, "{}", refused.stdout);
+    assert!(refused.stderr.contains("Permission denied"), "{}", refused.stderr);
+}
+
+#[test]
+fn one_resource_is_asked_about_once_however_many_calls_wait() {
+    let room = room_with_secret();
+    if !room.has_fence() {
+        return;
+    }
+    let text = "for i in 1 2 3; do cat ../.ssh/config & done; wait; cat ../.ssh/config";
+    let mut person = Person::at_terminal(&room, &["run", "-c", text]);
+    person.sees("wants to read");
+    person.presses("s");
+    let (code, screen) = person.leaves();
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(screen.matches("wants to read").count(), 1, "{screen}");
+    assert_eq!(screen.matches("Host treasure").count(), 4, "{screen}");
+}
+
+#[test]
+fn a_directory_that_was_asked_for_is_shown_with_what_is_in_it() {
+    let room = room_with_secret();
+    if !room.has_fence() {
+        return;
+    }
+    let mut person = Person::at_terminal(&room, &["run", "-c", "ls ../.ssh && cat ../.ssh/config"]);
+    person.sees("wants to read");
+    person.presses("o");
+    let (code, screen) = person.leaves();
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(screen.matches("wants to read").count(), 1, "{screen}");
+    assert!(screen.contains("Host treasure"), "{screen}");
+}
+
+#[test]
+fn without_a_terminal_nobody_is_asked() {
+    let room = room_with_secret();
+    if !room.has_fence() {
+        return;
+    }
+    let ran = room.run(&["run", "--", "cat", "../.ssh/config"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("Permission denied"), "{}", ran.stderr);
+}
+
+#[test]
+fn quitting_ends_the_command() {
+    let room = room_with_secret();
+    if !room.has_fence() {
+        return;
+    }
+    let mut person =
+        Person::at_terminal(&room, &["run", "-c", "cat ../.ssh/config; sleep 30; echo survived"]);
+    person.sees("[q]uit");
+    person.presses("q");
+    let (code, screen) = person.leaves();
+    assert_ne!(code, 0, "{screen}");
+    assert!(!screen.contains("survived"), "{screen}");
+}
