@@ -78,13 +78,21 @@ impl Desk {
 /// Writes a permanent grant to the user's own file, and says how to take it back.
 fn keep(config_file: &std::path::Path, decided: &Settled) {
     let grant = &decided.question.grant;
+    if !grant.path.is_absolute() {
+        report::say("a connection is granted for this run only: the sandbox has no network to keep it in\r");
+        return;
+    }
     let Some(path) = grant.path.to_str() else {
         report::say("warning: a path that is not UTF-8 cannot be granted for good");
         return;
     };
-    let permanent = PermanentGrant { path: path.to_owned(), access: grant.access, recursive: grant.recursive };
+    let permanent =
+        PermanentGrant { path: path.to_owned(), access: grant.access, recursive: grant.recursive };
     match add_permanent_grant(config_file, &permanent) {
-        Ok(_) => report::say(&format!("granted in {}; take it back with: ringfence grants revoke {path}\r", config_file.display())),
+        Ok(_) => report::say(&format!(
+            "granted in {}; take it back with: ringfence grants revoke {path}\r",
+            config_file.display()
+        )),
         Err(error) => report::say(&format!("warning: the grant was not written: {}\r", error.chain())),
     }
 }
@@ -96,7 +104,7 @@ pub(crate) fn records(execution: ExecutionId, settled: Settled) -> (Decided, Opt
         time_ms: now_ms(),
         execution_id: Some(execution),
         decision,
-        kind: "filesystem".to_owned(),
+        kind: if question.grant.path.is_absolute() { "filesystem" } else { "network" }.to_owned(),
         resource: question.violation.resource.clone(),
         access: question.violation.access,
         reason: problem.clone().or(Some(question.violation.message)),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::BoxFuture;
 use ringfence_fence::approve::{Approver, Question};
-use ringfence_model::{Access, Decision};
+use ringfence_model::{Access, Decision, Operation};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -141,10 +141,11 @@ fn text(question: &Question) -> String {
     } else {
         printable(&violation.argv.join(" "))
     };
-    let verb = match question.grant.access {
-        Access::Read => "read",
-        Access::Write => "write",
-        Access::Execute => "run",
+    let verb = match (violation.operation, question.grant.access) {
+        (Operation::Connect, _) => "connect to",
+        (_, Access::Read) => "read",
+        (_, Access::Write) => "write",
+        (_, Access::Execute) => "run",
     };
     let resource = printable(&question.grant.path.to_string_lossy());
     let why = violation.message.split_once(": ").map_or("", |(_, why)| why);

@@ -6,6 +6,7 @@
 //! the sandbox do not wait for it. One resource is asked about once in a run, however many calls wait.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,7 +16,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::mount_grant::Namespaces;
-use super::notif;
+use super::{network, notif};
 
 /// Who is asked, and who hears what came of it.
 pub trait Ask: Send + Sync {
@@ -49,6 +50,8 @@ pub(super) enum Way {
     Open { flags: i32, mode: u32 },
     /// Show it inside and let the call go on there.
     Show,
+    /// Connect outside and put that connection in the place of the caller's socket.
+    Connect { socket: i32, address: SocketAddr },
 }
 
 struct Waiting {
@@ -225,6 +228,15 @@ impl Desk {
                 }
                 let cloexec = flags & libc::O_CLOEXEC != 0;
                 notif::inject(waiting.listener.as_fd(), waiting.id, file.as_fd(), cloexec)
+            }
+            Way::Connect { socket, address } => {
+                let (connected, cloexec) = network::connect_outside(*tid, *socket, *address)?;
+                let listener = waiting.listener.as_fd();
+                if !notif::is_valid(listener, waiting.id) {
+                    return Err(Errno::SRCH);
+                }
+                notif::replace(listener, waiting.id, connected.as_fd(), *socket, cloexec)?;
+                notif::succeed(listener, waiting.id, 0)
             }
             // A descriptor of a host directory would be a way to everything around it; a mount is not.
             Way::Open { .. } | Way::Show => {

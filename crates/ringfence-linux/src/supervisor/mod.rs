@@ -412,8 +412,16 @@ impl<'a> Supervisor<'a> {
     /// How the call could be carried out for its caller, if it can.
     fn wish(&self, notification: &Notification, denial: &Denial) -> Option<Wish> {
         self.desk.as_ref()?;
-        let Resource::Path(path) = &denial.resource else { return None };
-        let way = match Call::decode(notification) {
+        let call = Call::decode(notification);
+        let path = match &denial.resource {
+            Resource::Path(path) => path,
+            Resource::Address(text) => {
+                let (Call::Connect { socket, .. }, Ok(address)) = (call, text.parse()) else { return None };
+                let way = Way::Connect { socket, address };
+                return Some(Wish { path: text.into(), tid: notification.tid, way });
+            }
+        };
+        let way = match call {
             Call::Open { flags, mode, .. } => Way::Open { flags, mode },
             Call::Execute { .. } => Way::Show,
             _ => return None,

@@ -184,6 +184,31 @@ fn parse_address(bytes: &[u8]) -> Address {
     }
 }
 
+/// A connection to `address` made outside, for the caller's stream socket `socket`: the one that takes its
+/// place, and whether it closes on exec. Options that were set on the old one before are lost.
+pub(super) fn connect_outside(tid: i32, socket: i32, address: SocketAddr) -> Result<(OwnedFd, bool), Errno> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+    let theirs = take_socket(tid, socket).ok_or(Errno::BADF)?;
+    if sockopt::socket_type(&theirs)? != SocketType::STREAM {
+        return Err(Errno::ACCESS);
+    }
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let ours = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&ours, sockopt::Timeout::Send, Some(std::time::Duration::from_secs(10)))?;
+    rustix::net::connect(&ours, &address)?;
+    sockopt::set_socket_timeout(&ours, sockopt::Timeout::Send, None)?;
+    rustix::fs::fcntl_setfl(&ours, rustix::fs::fcntl_getfl(&theirs)?)?;
+    Ok((ours, closes_on_exec(tid, socket)))
+}
+
+fn closes_on_exec(tid: i32, descriptor: i32) -> bool {
+    let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{descriptor}")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags
+        .and_then(|text| i32::from_str_radix(text.trim(), 8).ok())
+        .is_some_and(|flags| flags & libc::O_CLOEXEC != 0)
+}
+
 /// A copy of the caller's socket.
 fn take_socket(tid: i32, socket: i32) -> Option<OwnedFd> {
     // pidfds are of processes, not threads.

@@ -63,12 +63,36 @@ pub fn is_valid(listener: BorrowedFd<'_>, id: u64) -> bool {
 /// Answers the call with a copy of `descriptor`, atomically: the caller sees it as the call's result.
 pub fn inject(listener: BorrowedFd<'_>, id: u64, descriptor: BorrowedFd<'_>, cloexec: bool) -> Sys<()> {
     const FLAG_SEND: u32 = 2;
+    add(listener, id, descriptor, FLAG_SEND, 0, cloexec)
+}
+
+/// Puts a copy of `descriptor` in the place of the caller's `number`; the call still waits.
+pub fn replace(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    descriptor: BorrowedFd<'_>,
+    number: i32,
+    cloexec: bool,
+) -> Sys<()> {
+    const FLAG_SETFD: u32 = 1;
+    let number = u32::try_from(number).map_err(|_| Errno::BADF)?;
+    add(listener, id, descriptor, FLAG_SETFD, number, cloexec)
+}
+
+fn add(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    descriptor: BorrowedFd<'_>,
+    flags: u32,
+    newfd: u32,
+    cloexec: bool,
+) -> Sys<()> {
     #[expect(clippy::cast_sign_loss, reason = "descriptors and flags are not negative here")]
     let mut request = libc::seccomp_notif_addfd {
         id,
-        flags: FLAG_SEND,
+        flags,
         srcfd: descriptor.as_raw_fd() as u32,
-        newfd: 0,
+        newfd,
         newfd_flags: if cloexec { libc::O_CLOEXEC as u32 } else { 0 },
     };
     sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_ADDFD, &mut request).map(drop)
