@@ -28,6 +28,7 @@ mod atomic;
 mod beneath;
 mod error;
 mod facts;
+mod read;
 mod remove;
 mod walk;
 
