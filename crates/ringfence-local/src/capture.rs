@@ -81,7 +81,7 @@ mod tests {
     fn short_output_is_kept_whole() {
         assert_eq!(run(Some(10), &[b"hello"]), (b"hello".to_vec(), false));
         assert_eq!(run(Some(10), &[b"01234", b"56789"]), (b"0123456789".to_vec(), false));
-        assert_eq!(run(None, &[b"x"; 3]), (b"xxx".to_vec(), false));
+        assert_eq!(run(None, &[b"x".as_slice(); 3]), (b"xxx".to_vec(), false));
     }
 
     #[test]

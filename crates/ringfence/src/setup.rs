@@ -9,6 +9,9 @@ use ringfence_model::{Error, ErrorKind, Policy, Result};
 
 use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
 
+/// Set in every sandbox.
+const NESTED: &str = "RINGFENCE";
+
 /// What a sandbox for one project is made from.
 #[derive(Debug)]
 pub struct Setup {
@@ -37,7 +40,10 @@ impl Setup {
             .map(PathBuf::from)
             .filter(|home| home.is_absolute() && home.parent().is_some())
             .unwrap_or_else(|| PathBuf::from("/home/sandbox"));
+        let nested = env.contains_key(OsStr::new(NESTED)) && !env.contains_key(OsStr::new(config::HOME_VARIABLE));
         let ringfence_home = match config::ringfence_home(&env) {
+            // The outer fence hides its own home from everything inside, this program included.
+            Ok(_) if nested => home.join(".ringfence-nested"),
             Ok(path) => path,
             Err(_) if !env.contains_key(OsStr::new(config::HOME_VARIABLE)) => home.join(".ringfence"),
             Err(error) => return Err(error),
