@@ -105,7 +105,7 @@ pub fn launch(
         Cloned::Parent { pid, pidfd } => {
             drop(inside);
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
-            sandboxed.placed(place)?;
+            sandboxed.placed(plan, place)?;
             match heard_of(&sandboxed) {
                 Heard::Ready => Ok(sandboxed),
                 Heard::Failed(step, detail, errno) => {

@@ -57,7 +57,7 @@ pub fn launch(
         Cloned::Child => run(&stage, kept, parent.as_fd(), host.as_raw_fd()),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
-            sandboxed.placed(place)?;
+            sandboxed.placed(plan, place)?;
             Ok(sandboxed)
         }
     }
@@ -104,7 +104,8 @@ fn keep(
     let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
     let payload = stage::start_payload(stage)?;
-    stage::become_reaper(c"ringfence-keep")?;
+    let keep = &mut [stage.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd()];
+    stage::become_reaper(c"ringfence-keep", keep)?;
     let signal_all = descendants::signal_all;
     stage::reap_until_done(stage.control, signals.as_fd(), Some(parent), payload, signal_all);
     Ok(())

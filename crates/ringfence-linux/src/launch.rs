@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
-use crate::plan::{Exec, Plan};
+use crate::plan::{Exec, MountStep, Plan};
 use crate::report::{Message, Step};
 use crate::stage::{IdMaps, Stage, run_init};
 use crate::sys::{self, Cloned};
@@ -78,16 +78,61 @@ pub enum LaunchError {
     Stage {
         step: Step,
         what: String,
+        /// It is about something the kernel makes, not about a path of the host.
+        made: bool,
         #[source]
         source: std::io::Error,
     },
 }
 
 impl LaunchError {
+    /// Whether this machine does not let the fence be built this way, whatever the policy. Another way may
+    /// work then.
+    #[must_use]
+    pub fn is_of_the_machine(&self) -> bool {
+        let refused = |source: &std::io::Error| {
+            let errno = source.raw_os_error().unwrap_or(0);
+            [libc::EPERM, libc::EACCES, libc::ENOSYS, libc::EINVAL, libc::ENOSPC, libc::EUSERS]
+                .contains(&errno)
+        };
+        match self {
+            Self::Helper { .. } => true,
+            Self::Clone(source) => refused(source),
+            Self::Stage { step, made, source, .. } => match step {
+                Step::Bwrap => true,
+                Step::UserMap
+                | Step::PrivateMounts
+                | Step::NewRoot
+                | Step::PivotRoot
+                | Step::Mount
+                | Step::DetachHost
+                | Step::SealRoot
+                | Step::Loopback
+                | Step::Hostname => *made && refused(source),
+                _ => false,
+            },
+            Self::Control(_) | Self::Place(_) => false,
+        }
+    }
+
+    /// Whether a supervisor above us is in the way of ours.
+    #[must_use]
+    pub fn is_nested(&self) -> bool {
+        matches!(self, Self::Stage { step: Step::Supervisor, source, .. }
+            if source.raw_os_error() == Some(libc::EBUSY))
+    }
+
     /// Puts a report from inside into words, with the path it is about.
     #[must_use]
     pub fn from_report(plan: &Plan, step: Step, detail: u32, errno: i32) -> Self {
         let detail = detail as usize;
+        let made = match step {
+            Step::Mount => matches!(
+                plan.mounts.get(detail),
+                Some(MountStep::Proc { .. } | MountStep::Devpts { .. } | MountStep::Tmpfs { .. })
+            ),
+            _ => true,
+        };
         let what = match step {
             Step::Mount => plan.mounts.get(detail).map_or_else(String::new, |mount| {
                 format!(": {} {}", mount.verb(), mount.target().to_string_lossy())
@@ -99,7 +144,7 @@ impl LaunchError {
                 .map_or_else(String::new, |rule| format!(" for {}", rule.path.to_string_lossy())),
             _ => String::new(),
         };
-        Self::Stage { step, what, source: std::io::Error::from_raw_os_error(errno) }
+        Self::Stage { step, what, made, source: std::io::Error::from_raw_os_error(errno) }
     }
 }
 
@@ -127,7 +172,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
         Cloned::Child => run_init(&stage),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
-            sandboxed.placed(place)?;
+            sandboxed.placed(plan, place)?;
             Ok(sandboxed)
         }
     }
@@ -170,13 +215,26 @@ impl Maps {
 
 impl Sandboxed {
     /// Puts the first process under limits and lets it go on; ends it where that fails.
-    pub(crate) fn placed(&self, place: Place<'_>) -> Result<(), LaunchError> {
+    pub(crate) fn placed(&self, plan: &Plan, place: Place<'_>) -> Result<(), LaunchError> {
         let Some(place) = place else { return Ok(()) };
         let go = || Message::Go.send(self.control.as_fd(), None).map_err(std::io::Error::from);
         place(self.pid).and_then(|()| go()).map_err(|error| {
+            let said = self.said_already();
             self.kill();
-            LaunchError::Place(error)
+            match said {
+                // It was gone before it could be placed, and this is why.
+                Some(Message::Failed { step, detail, errno }) => {
+                    LaunchError::from_report(plan, step, detail, errno)
+                }
+                _ => LaunchError::Place(error),
+            }
         })
+    }
+
+    fn said_already(&self) -> Option<Message> {
+        let mut fds = [PollFd::new(&self.control, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).ok()?;
+        fds[0].revents().contains(PollFlags::IN).then(|| Message::receive(self.control.as_fd()).ok())?
     }
 
     /// Ends everything inside, at once, and waits for it.

@@ -125,7 +125,7 @@ pub(crate) fn start_and_reap(stage: &Stage<'_>) -> Result<(), Failure> {
     let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
     let payload = start_payload(stage)?;
     close_all_but(&mut [stage.control.as_raw_fd(), signals.as_raw_fd()]).or_fail(Step::Stdio)?;
-    become_reaper(c"ringfence-init")?;
+    become_reaper(c"ringfence-init", &mut [stage.control.as_raw_fd(), signals.as_raw_fd()])?;
     reap_until_done(stage.control, signals.as_fd(), None, payload, sys::kill_everyone);
     Ok(())
 }
@@ -155,8 +155,12 @@ fn close_range(first: libc::c_uint, last: libc::c_uint) -> Sys<()> {
 }
 
 /// From here on this process only reaps. It must not be a way out for what it reaps: not dumpable, it can be
-/// neither traced nor opened through /proc.
-pub(crate) fn become_reaper(name: &CStr) -> Result<(), Failure> {
+/// neither traced nor opened through /proc. And it must hold nothing open that others wait to be closed,
+/// such as the other end of the command's input: it keeps these descriptors only.
+pub(crate) fn become_reaper(name: &CStr, keep: &mut [RawFd]) -> Result<(), Failure> {
+    // The command's process may still share the table.
+    sys::unshare_files().or_fail(Step::StartCommand)?;
+    sys::close_all_but(keep).or_fail(Step::StartCommand)?;
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .or_fail(Step::NotDumpable)?;
     let _ = rustix::thread::set_name(name);

@@ -118,6 +118,26 @@ pub fn cloexec_from(first: u32) -> Sys<()> {
         .map(drop)
 }
 
+/// Closes every descriptor but these, which it sorts.
+pub fn close_all_but(keep: &mut [RawFd]) -> Sys<()> {
+    keep.sort_unstable();
+    let close = |first: u32, last: u32| {
+        if first > last {
+            return Ok(());
+        }
+        // SAFETY: the caller gives these descriptors up; nothing of this process uses them any more.
+        check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }).map(drop)
+    };
+    let mut first = 0;
+    for kept in keep.iter().map(|fd| fd.unsigned_abs()) {
+        if kept > 0 {
+            close(first, kept - 1)?;
+        }
+        first = kept + 1;
+    }
+    close(first, u32::MAX)
+}
+
 /// Null-terminated pointers to C strings, as `execve` wants them.
 #[derive(Debug)]
 pub struct CStringArray {

@@ -3,11 +3,27 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfence_model::Environment;
 
 use crate::host::Host;
+
+/// Where the sandbox's own directories are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    pub home: PathBuf,
+    pub tmp: PathBuf,
+    pub run: PathBuf,
+}
+
+impl Places {
+    /// The usual ones, which a sandbox with mounts has to itself.
+    #[must_use]
+    pub fn usual(host: &Host) -> Self {
+        Self { home: host.home.clone(), tmp: "/tmp".into(), run: "/run".into() }
+    }
+}
 
 /// Puts the environment together. Later layers win: passed, then the sandbox's own, then the policy's
 /// `set`, then the call's.
@@ -15,6 +31,7 @@ use crate::host::Host;
 pub fn build(
     policy: &Environment,
     host: &Host,
+    places: &Places,
     cwd: &Path,
     call: &BTreeMap<String, String>,
 ) -> BTreeMap<OsString, OsString> {
@@ -24,11 +41,11 @@ pub fn build(
     let mut own = |name: &str, value: &OsStr| {
         env.insert(name.into(), value.to_owned());
     };
-    own("HOME", host.home.as_os_str());
-    own("TMPDIR", OsStr::new("/tmp"));
-    own("TMPPREFIX", OsStr::new("/tmp/zsh"));
+    own("HOME", places.home.as_os_str());
+    own("TMPDIR", places.tmp.as_os_str());
+    own("TMPPREFIX", places.tmp.join("zsh").as_os_str());
     own("PWD", cwd.as_os_str());
-    own("XDG_RUNTIME_DIR", OsStr::new("/run"));
+    own("XDG_RUNTIME_DIR", places.run.as_os_str());
     own("RINGFENCE", OsStr::new("1"));
     // Templates are mostly sample hooks, and hooks are protected: without this `git init` would fail.
     own("GIT_TEMPLATE_DIR", OsStr::new(""));
@@ -67,7 +84,8 @@ mod tests {
             ..Environment::default()
         };
         let call = BTreeMap::from([("A".into(), "call".into()), ("BAD=NAME".into(), "x".into())]);
-        let env = build(&policy, &host(&[]), Path::new("/p"), &call);
+        let host = host(&[]);
+        let env = build(&policy, &host, &Places::usual(&host), Path::new("/p"), &call);
         let get = |name: &str| env.get(OsStr::new(name)).and_then(|value| value.to_str()).map(str::to_owned);
         assert_eq!(get("A").as_deref(), Some("call"));
         assert_eq!(get("TMPDIR").as_deref(), Some("/policy"));

@@ -1,47 +1,43 @@
-//! The native launcher: everything built by this program, no helper, no set-uid, no daemon.
+//! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
-use ringfence_linux::launch::{LaunchError, Stdio, launch};
-use ringfence_linux::plan::{Exec, Plan};
-use ringfence_linux::seccomp::{self, NotifySet, Precision};
-use ringfence_linux::supervisor::{Ask, Supervisor, Watched};
+use ringfence_linux::cgroup;
+use ringfence_linux::launch::{LaunchError, Stdio};
+use ringfence_linux::plan::Exec;
+use ringfence_linux::seccomp::{self, Precision};
+use ringfence_linux::supervisor::{Ask, Supervisor};
 use ringfence_linux::warden::{Attend, Outcome, attend};
-use ringfence_linux::{cgroup, landlock};
 use ringfence_model::{
-    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Policy,
-    PolicyMode, Result, Stdin, Usage, Violation,
+    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result,
+    Stdin, Usage, Violation,
 };
 
 use crate::approval::{Approval, Asker};
+use crate::built::{Ground, Ready};
 use crate::capture::Capture;
+use crate::choice::{Choice, Chosen};
 use crate::command;
 use crate::complete::{self, Completed};
 use crate::environment;
 use crate::host::{Host, canonical_or_same};
+use crate::launcher::{self, LaunchOptions, Launcher};
 use crate::limits::LimitPlan;
 use crate::prompt::Pause;
 use crate::relay;
 use crate::scan;
 use crate::terminal::{self, RawTerminal};
-use crate::view;
 
 /// A fence that is ready to be built: the plan is computed once per policy and reused for each run.
 #[derive(Debug)]
 pub struct Native {
-    host: Host,
-    cwd: PathBuf,
-    policy: Policy,
-    plan: Plan,
-    limits: LimitPlan,
-    watched: Watched,
-    degraded: Vec<String>,
+    ground: Ground,
+    choice: Choice,
 }
 
 impl Native {
@@ -51,6 +47,7 @@ impl Native {
         let cwd = canonical_or_same(&options.cwd);
         refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
         let precision = precision(&options.provider_options)?;
+        let launch_options = LaunchOptions::read(&options.provider_options)?;
         let Completed { policy, .. } = complete::complete(options.policy, &cwd, &host);
         let fs = &policy.filesystem;
         let roots: Vec<&Path> = fs
@@ -60,40 +57,22 @@ impl Native {
             .filter_map(|rule| rule.path.as_literal())
             .collect();
         let found = scan::scan(fs, &roots);
-        let view = view::lay_out(fs, &found, &cwd)?;
-        let mut degraded = Vec::new();
-        if found.incomplete {
-            degraded.push("the project has too many files to look for denied names in all of it".to_owned());
-        }
         let limits = LimitPlan::new(&policy.limits);
-        degraded.extend(limits.degraded.iter().cloned());
-        let abi = landlock::abi();
-        if abi == 0 {
-            degraded.push("this kernel has no Landlock: one layer less".to_owned());
-        }
-        let plan = Plan {
-            hostname: CString::from(c"ringfence"),
-            mounts: view.mounts,
-            landlock: (abi > 0).then_some((abi, view.landlock)),
-            rlimits: limits.rlimits.clone(),
-            filter: filter(precision),
-            without_tcp: false,
-            supervised: precision != Precision::Off,
-            unsupervised_filter: None,
-        };
-        if precision != Precision::Full {
-            degraded.push(format!(
-                "precision {}: reads of hidden paths are refused but not reported",
-                name(precision)
-            ));
-        }
-        Ok(Self { host, cwd, policy, plan, limits, watched: Watched { fixed: view.fixed }, degraded })
+        let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };
+        let choice = Choice::new(&ground)?;
+        Ok(Self { ground, choice })
     }
 
     /// The policy as it is enforced, with everything the fence added.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.policy
+        &self.ground.policy
+    }
+
+    /// Who builds the fence, as far as it is known: a launcher is tried when the first command runs.
+    #[must_use]
+    pub fn launcher(&self) -> Launcher {
+        self.choice.current().built.launcher
     }
 
     /// Runs one command in a fresh sandbox and waits for it. Nobody is asked.
@@ -115,21 +94,51 @@ impl Native {
         approval: Option<Approval>,
     ) -> Result<ExecResult> {
         let started = Instant::now();
-        let cwd = request.cwd.as_ref().map_or_else(|| self.cwd.clone(), |cwd| canonical_or_same(cwd));
-        let env = environment::build(&self.policy.environment, &self.host, &cwd, &request.env);
+        let asker = approval.map(|approval| asker(approval, request)).transpose()?;
+        let mut chosen = self.choice.current();
+        loop {
+            let launch_failed = RefCell::default();
+            let attempt =
+                Attempt { chosen: &chosen, asker: asker.clone(), started, launch_failed: &launch_failed };
+            let result = self.attempt(attempt, request, streams, events);
+            chosen = match launch_failed.into_inner() {
+                // Nothing of the command has run.
+                Some(error) if error.is_of_the_machine() => {
+                    self.choice.instead_of(&self.ground, &chosen, &error)?
+                }
+                _ => return result,
+            };
+        }
+    }
+
+    fn attempt(
+        &self,
+        attempt: Attempt<'_>,
+        request: &ExecRequest,
+        streams: Streams<'_>,
+        events: EventSink<'_>,
+    ) -> Result<ExecResult> {
+        let Attempt { chosen, asker, started, launch_failed } = attempt;
+        let Ground { host, policy, cwd, .. } = &self.ground;
+        let ready = chosen.built.ready(&self.ground)?;
+        let cwd = request.cwd.as_ref().map_or_else(|| cwd.clone(), |cwd| canonical_or_same(cwd));
+        let env = environment::build(&policy.environment, host, &ready.places(host), &cwd, &request.env);
         let exec = command::prepare(request, &env, &cwd)?;
-        let timeout = match (request.timeout_ms, self.policy.limits.timeout_ms) {
+        let timeout = match (request.timeout_ms, policy.limits.timeout_ms) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
         let run = Run {
-            native: self,
+            ground: &self.ground,
+            chosen,
+            ready: &ready,
+            launch_failed,
             exec: &exec,
             deadline: timeout.map(|ms| started + Duration::from_millis(ms)),
             events,
             violations: RefCell::default(),
             usage: Cell::default(),
-            asker: approval.map(|approval| asker(approval, request)).transpose()?,
+            asker,
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
@@ -142,11 +151,13 @@ impl Native {
         if let Some(errno) = outcome.exec_errno {
             return Err(command::exec_error(request, errno));
         }
-        Ok(self.result(outcome, output, run.violations.into_inner(), run.usage.into_inner(), started))
+        let (violations, usage) = (run.violations.into_inner(), run.usage.into_inner());
+        Ok(self.result(chosen, outcome, output, violations, usage, started))
     }
 
     fn result(
         &self,
+        chosen: &Chosen,
         outcome: Outcome,
         output: Collected,
         mut violations: Vec<Violation>,
@@ -158,7 +169,7 @@ impl Native {
             .map(|violation| (violation.message.clone(), violation.resource.clone()))
             .unzip();
         let outputs = [&output.stdout, &output.stderr];
-        violations.extend(self.limits.reached(&outcome, signal, exit_code, usage.as_ref(), &outputs));
+        violations.extend(self.ground.limits.reached(&outcome, signal, exit_code, usage.as_ref(), &outputs));
         let tree_peak = usage.and_then(|usage| usage.memory).and_then(|memory| memory.peak);
         let truncated = outputs.iter().any(|output| output.truncated());
         ExecResult {
@@ -177,42 +188,24 @@ impl Native {
                 cpu_ms: Some(outcome.cpu_us / 1000),
                 max_memory_bytes: tree_peak.or(Some(outcome.max_rss_kib * 1024)),
             },
-            sandbox: self.assurance(),
+            sandbox: chosen.assurance(&self.ground),
         }
     }
 
+    /// Which layers hold, as far as it is known before the next run.
     #[must_use]
     pub fn assurance(&self) -> Assurance {
-        let mut layers = vec![
-            Layer::UserNamespace,
-            Layer::MountNamespace,
-            Layer::PidNamespace,
-            Layer::NetworkNamespace,
-            Layer::IpcNamespace,
-            Layer::UtsNamespace,
-            Layer::CgroupNamespace,
-            Layer::Capabilities,
-            Layer::Seccomp,
-        ];
-        if self.plan.landlock.is_some() {
-            layers.push(Layer::Landlock);
-        }
-        if self.plan.supervised {
-            layers.push(Layer::Supervisor);
-        }
-        if self.limits.needs_cgroup() {
-            layers.push(Layer::Cgroup);
-        }
-        layers.push(Layer::Rlimits);
-        Assurance {
-            requested: PolicyMode::Restricted,
-            effective: PolicyMode::Restricted,
-            active: true,
-            adapter: "local/native".to_owned(),
-            layers,
-            degraded: self.degraded.clone(),
-        }
+        self.choice.current().assurance(&self.ground)
     }
+}
+
+/// One try to run a command by one launcher.
+struct Attempt<'a> {
+    chosen: &'a Chosen,
+    asker: Option<Arc<Asker>>,
+    started: Instant,
+    /// Why the sandbox could not be launched.
+    launch_failed: &'a RefCell<Option<LaunchError>>,
 }
 
 /// Where the command's output goes.
@@ -251,7 +244,10 @@ impl Collected {
 
 /// One run of a prepared fence.
 struct Run<'a> {
-    native: &'a Native,
+    ground: &'a Ground,
+    chosen: &'a Chosen,
+    ready: &'a Ready<'a>,
+    launch_failed: &'a RefCell<Option<LaunchError>>,
     exec: &'a Exec,
     deadline: Option<Instant>,
     events: EventSink<'a>,
@@ -269,7 +265,8 @@ impl Run<'_> {
         ours: [OwnedFd; N],
         on_terminal: impl FnMut(OwnedFd),
     ) -> Result<Outcome> {
-        let Native { plan, policy, watched, limits, .. } = self.native;
+        let Ready { plan, policy, built, .. } = self.ready;
+        let limits = &self.ground.limits;
         let mut group = None;
         let mut place = |pid: i32| {
             group = Some(limits.place(pid)?);
@@ -277,15 +274,17 @@ impl Run<'_> {
         };
         let place: Option<&mut dyn FnMut(i32) -> std::io::Result<()>> =
             if limits.needs_cgroup() { Some(&mut place) } else { None };
-        let sandbox = launch(plan, self.exec, stdio, place).map_err(|error| launch_error(&error))?;
+        let sandbox =
+            self.ready.launch(self.exec, stdio, place).map_err(|error| self.launch_failed(error))?;
         drop(ours);
         let mut report = |violation: Violation| {
             (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
             self.violations.borrow_mut().push(violation);
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
-        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &mut report);
-        let mut attendant = Attendant { supervisor, on_terminal, asker: self.asker.as_deref() };
+        let supervisor = Supervisor::new(&policy.filesystem, &built.watched, ask, &mut report);
+        let mut attendant =
+            Attendant { supervisor, on_terminal, asker: self.asker.as_deref(), chosen: self.chosen };
         let wake = self.asker.as_deref().map(Asker::wake);
         let outcome = attend(plan, &sandbox, self.deadline, wake, &mut attendant);
         drop(attendant);
@@ -298,7 +297,13 @@ impl Run<'_> {
             let _ = group.remove();
             cgroup::settle();
         }
-        outcome.map_err(|error| launch_error(&error))
+        outcome.map_err(|error| self.launch_failed(error))
+    }
+
+    fn launch_failed(&self, error: LaunchError) -> Error {
+        let wrapped = launch_error(&error, self.chosen);
+        self.launch_failed.replace(Some(error));
+        wrapped
     }
 
     fn captured(&self, stdin: &Stdin) -> Result<(Outcome, Collected)> {
@@ -321,7 +326,7 @@ impl Run<'_> {
                 (read, Some((write, bytes.as_slice())))
             }
         };
-        let cap = self.native.policy.limits.max_output_bytes;
+        let cap = self.ground.policy.limits.max_output_bytes;
         let events = self.events;
         std::thread::scope(|scope| {
             let pump = scope.spawn(move || relay::pump(feed, [stdout, stderr], cap, events));
@@ -356,6 +361,7 @@ struct Attendant<'a, F> {
     supervisor: Supervisor<'a>,
     on_terminal: F,
     asker: Option<&'a Asker>,
+    chosen: &'a Chosen,
 }
 
 impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
@@ -366,6 +372,12 @@ impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
 
     fn notification(&mut self, listener: BorrowedFd<'_>) {
         self.supervisor.serve(listener);
+    }
+
+    fn unsupervised(&mut self) {
+        if self.chosen.built.plan.supervised {
+            self.chosen.is_unsupervised();
+        }
     }
 
     fn terminal(&mut self, master: OwnedFd) {
@@ -401,22 +413,6 @@ fn precision(options: &serde_json::Value) -> Result<Precision> {
             ErrorKind::InvalidConfig,
             format!("precision is full, writes or off, not {}", other.unwrap_or("something that is no text")),
         )),
-    }
-}
-
-fn name(precision: Precision) -> &'static str {
-    match precision {
-        Precision::Full => "full",
-        Precision::Writes => "writes",
-        Precision::Off => "off",
-    }
-}
-
-fn filter(precision: Precision) -> Vec<seccomp::sock_filter> {
-    match precision {
-        Precision::Off => seccomp::static_program(),
-        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, ..NotifySet::full() }),
-        Precision::Writes => seccomp::combined_program(&NotifySet::writes()),
     }
 }
 
@@ -461,12 +457,16 @@ fn exit_code(outcome: &Outcome) -> (i32, Option<i32>) {
     (code, signal)
 }
 
-fn launch_error(error: &LaunchError) -> Error {
-    let cause = std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
-    let mut wrapped =
-        Error::new(ErrorKind::SandboxDenied, format!("cannot start the sandbox: {error}{cause}"));
-    if matches!(error, LaunchError::Clone(_)) {
-        wrapped = wrapped.hint("`ringfence doctor` says what is missing and how to get it");
+fn launch_error(error: &LaunchError, chosen: &Chosen) -> Error {
+    let message = format!("cannot start the sandbox: {}", launcher::in_words(error));
+    let wrapped = Error::new(ErrorKind::SandboxDenied, message);
+    if error.is_nested() {
+        let held = if chosen.built.launcher == Launcher::Landlock {
+            "this is inside another supervised sandbox; here denied files in writable directories could not be held"
+        } else {
+            "this is inside another supervised sandbox, and the supervisor is required"
+        };
+        return wrapped.hint(held).hint("start ringfence outside of the other sandbox");
     }
     wrapped
 }

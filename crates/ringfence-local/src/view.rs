@@ -32,8 +32,9 @@ enum Node {
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Lays out the view. `cwd` must be visible in it.
-pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path) -> Result<View> {
+/// Lays out the view. `cwd` must be visible in it. With a supervisor, writes to protected names in private
+/// directories are refused by it; without one, such names are occupied by files that can't be written.
+pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> Result<View> {
     let mut view = View::default();
     let nodes = collect_nodes(fs);
     view.rule("/", Rights::List)?;
@@ -54,7 +55,7 @@ pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path) -> Result<View> {
     for path in denied_paths(fs, found) {
         view.mask(&placed, &path)?;
     }
-    view.protect(fs, found, &placed)?;
+    view.protect(fs, found, &placed, supervised)?;
     for (path, node) in &placed {
         if *node == Node::Passage {
             view.mounts.push(MountStep::ReadOnly { target: c_path(path)? });
@@ -101,7 +102,7 @@ fn collect_nodes(fs: &Filesystem) -> BTreeMap<PathBuf, Node> {
 }
 
 /// The denied paths to cover: those named outright and those the walk found.
-fn denied_paths(fs: &Filesystem, found: &Found) -> Vec<PathBuf> {
+pub(crate) fn denied_paths(fs: &Filesystem, found: &Found) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for rule in &fs.deny {
         match rule.path.as_literal() {
@@ -300,6 +301,10 @@ impl View {
             // The link's target is on the list by its own path; the link itself holds nothing.
             return Ok(());
         }
+        // What its owner keeps from this user needs no mask: the kernel refuses it here as on the host.
+        if node == Node::ReadOnly && !is_mine(&metadata) && is_unreadable(path) {
+            return Ok(());
+        }
         if node == Node::Private || node == Node::Passage {
             let kind = if metadata.is_dir() { Kind::Directory } else { Kind::File };
             self.mountpoint(Some((outer, node)), path, kind)?;
@@ -309,7 +314,13 @@ impl View {
         Ok(())
     }
 
-    fn protect(&mut self, fs: &Filesystem, found: &Found, placed: &BTreeMap<PathBuf, Node>) -> Result<()> {
+    fn protect(
+        &mut self,
+        fs: &Filesystem,
+        found: &Found,
+        placed: &BTreeMap<PathBuf, Node>,
+        supervised: bool,
+    ) -> Result<()> {
         let mut paths: Vec<&Path> = fs.protect.iter().filter_map(|rule| rule.path.as_literal()).collect();
         paths.extend(found.protected.iter().map(PathBuf::as_path));
         paths.sort();
@@ -320,21 +331,22 @@ impl View {
             let exists = path.symlink_metadata();
             match (node, exists) {
                 (Node::ReadWrite, Ok(metadata)) if !metadata.is_symlink() => {
-                    if let Some(parent) = path.parent()
-                        && parent != outer
-                        && !pinned.iter().any(|done| done == parent)
-                    {
-                        self.mounts.push(MountStep::Pin { target: c_path(parent)? });
-                        pinned.push(parent.to_owned());
+                    // A directory that is mounted on cannot be renamed away. Nor can those above it: by the
+                    // supervisor's verdict, or, without one, by being mounted on too.
+                    let above = path.ancestors().skip(1).take_while(|dir| *dir != outer);
+                    let mut to_pin: Vec<&Path> = above.take(if supervised { 1 } else { usize::MAX }).collect();
+                    to_pin.reverse();
+                    for dir in to_pin {
+                        if !pinned.iter().any(|done| done == dir) {
+                            self.mounts.push(MountStep::Pin { target: c_path(dir)? });
+                            pinned.push(dir.to_owned());
+                        }
                     }
                     self.mounts.push(MountStep::Seal { target: c_path(path)? });
                     self.fixed.push(path.to_owned());
                 }
-                // In a private directory the name is occupied by something empty that can't be changed.
-                (Node::Private, exists) if outer != path => {
-                    let is_dir = exists.is_ok_and(|metadata| metadata.is_dir());
-                    let kind = if is_dir { Kind::Directory } else { Kind::File };
-                    self.mountpoint(Some((outer, node)), path, kind)?;
+                (Node::Private, _) if outer != path && !supervised => {
+                    self.mountpoint(Some((outer, node)), path, Kind::File)?;
                     self.mounts.push(MountStep::Seal { target: c_path(path)? });
                 }
                 _ => {}
@@ -342,6 +354,16 @@ impl View {
         }
         Ok(())
     }
+}
+
+fn is_mine(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
+fn is_unreadable(path: &Path) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS) == Err(rustix::io::Errno::ACCESS)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -368,19 +390,23 @@ fn nearest<'a>(placed: &'a BTreeMap<PathBuf, Node>, path: &Path) -> Option<(&'a 
 }
 
 fn check_cwd(fs: &Filesystem, placed: &BTreeMap<PathBuf, Node>, cwd: &Path) -> Result<()> {
-    let decision = fs.decide(cwd, Access::Read);
-    if decision.allowed() && nearest(placed, cwd).is_some() {
+    if fs.decide(cwd, Access::Read).allowed() && nearest(placed, cwd).is_some() {
         return Ok(());
     }
-    let why = match decision.rule {
+    Err(invisible(fs, cwd))
+}
+
+/// The working directory is not there inside.
+pub(crate) fn invisible(fs: &Filesystem, cwd: &Path) -> Error {
+    let why = match fs.decide(cwd, Access::Read).rule {
         Some(rule) => format!("denied by {} ({})", rule.path, rule.source),
         None => "not inside any allowed path".to_owned(),
     };
-    Err(Error::new(
+    Error::new(
         ErrorKind::Permission,
         format!("the working directory {} is not visible: {why}", cwd.display()),
     )
-    .hint("start in the project, or allow the directory with --allow-read or --allow-write"))
+    .hint("start in the project, or allow the directory with --allow-read or --allow-write")
 }
 
 pub(crate) fn c_path(path: &Path) -> Result<CString> {

@@ -207,10 +207,16 @@ pub(super) fn fresh_proc(user: Trial, trial: Trial, place: &Place<'_>) -> Check 
     let Some(error) = trial.error() else {
         return Check::new(ID, TITLE, Status::Ok, "can be mounted in a user namespace").required();
     };
-    let check =
-        Check::new(ID, TITLE, Status::Missing, format!("cannot be mounted in a user namespace ({error})"))
-            .required()
-            .costs("the host's /proc would show the host's processes, so the launchers native and bwrap do not start");
+    let check = Check::new(
+        ID,
+        TITLE,
+        Status::Missing,
+        format!("cannot be mounted in a user namespace ({error})"),
+    )
+    .required()
+    .costs(
+        "the host's /proc would show the host's processes, so the launchers native and bwrap do not start",
+    );
     match place.container {
         _ if !user.works() => check.remedy("see user namespaces"),
         Some(kind) => check.remedy(container_remedy(kind)),

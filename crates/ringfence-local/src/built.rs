@@ -1,0 +1,368 @@
+//! A fence for one launcher: the plan, and what it promises.
+//!
+//! [`Ground`] is what all launchers start from; [`Built`] is what one of them makes of it, computed once per
+//! policy; [`Ready`] is one run of it.
+
+use std::borrow::Cow;
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
+use ringfence_linux::plan::{Exec, Plan};
+use ringfence_linux::seccomp::{self, NotifySet, Precision, Shared};
+use ringfence_linux::supervisor::Watched;
+use ringfence_linux::{bwrap as bwrapped, keeper, landlock};
+use ringfence_model::{Assurance, Layer, Policy, PolicyMode, Result};
+use rustix::fs::{Mode, OFlags};
+
+use crate::bwrap;
+use crate::environment::Places;
+use crate::host::Host;
+use crate::host_view::{self, OwnDirectory};
+use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
+use crate::limits::LimitPlan;
+use crate::scan::Found;
+use crate::view;
+
+/// What every launcher starts from.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) host: Host,
+    pub(crate) cwd: PathBuf,
+    /// Completed.
+    pub(crate) policy: Policy,
+    pub(crate) found: Found,
+    pub(crate) precision: Precision,
+    pub(crate) limits: LimitPlan,
+    pub(crate) options: LaunchOptions,
+}
+
+/// A fence by one launcher.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) launcher: Launcher,
+    policy: Option<Policy>,
+    pub(crate) plan: Plan,
+    pub(crate) watched: Watched,
+    helper: Option<Helper>,
+    degraded: Vec<String>,
+}
+
+/// The programs that make a sandbox by bwrap.
+#[derive(Debug)]
+struct Helper {
+    arguments: bwrap::Arguments,
+    stage: OwnedFd,
+}
+
+/// Why there is no fence by a launcher.
+#[derive(Debug)]
+pub(crate) enum NoFence {
+    /// It does not work on this machine; another one may.
+    Unavailable(String),
+    /// The policy cannot be enforced, or is wrong.
+    Refused(ringfence_model::Error),
+}
+
+impl From<ringfence_model::Error> for NoFence {
+    fn from(error: ringfence_model::Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Ground {
+    pub(crate) fn build(&self, launcher: Launcher) -> std::result::Result<Built, NoFence> {
+        let mut built = match launcher {
+            Launcher::Native => self.with_mounts(launcher)?,
+            Launcher::Bwrap => self.by_bwrap()?,
+            Launcher::Landlock => self.on_host_files()?,
+            Launcher::NetworkOnly => self.network_only(),
+        };
+        if self.found.incomplete && launcher != Launcher::NetworkOnly {
+            let text = "the project has too many files to look for denied names in all of it";
+            built.degraded.push(text.to_owned());
+        }
+        built.degraded.extend(self.limits.degraded.iter().cloned());
+        Ok(built)
+    }
+
+    fn with_mounts(&self, launcher: Launcher) -> Result<Built> {
+        let view =
+            view::lay_out(&self.policy.filesystem, &self.found, &self.cwd, self.precision != Precision::Off)?;
+        let mut degraded = Vec::new();
+        let abi = landlock::abi();
+        if abi == 0 {
+            degraded.push("this kernel has no Landlock: one layer less".to_owned());
+        }
+        let name = match self.precision {
+            Precision::Full => None,
+            Precision::Writes => Some("writes"),
+            Precision::Off => Some("off"),
+        };
+        if let Some(name) = name {
+            degraded.push(format!("precision {name}: reads of hidden paths are refused but not reported"));
+        }
+        let supervised = self.precision != Precision::Off;
+        let spare = supervised && !self.options.requires(Layer::Supervisor);
+        let plan = Plan {
+            hostname: CString::from(c"ringfence"),
+            mounts: view.mounts,
+            landlock: (abi > 0).then_some((abi, view.landlock)),
+            without_tcp: false,
+            rlimits: self.limits.rlimits.clone(),
+            filter: filter(self.precision),
+            supervised,
+            unsupervised_filter: spare.then(seccomp::static_program),
+        };
+        let watched = Watched { fixed: view.fixed, ..Watched::default() };
+        Ok(Built { launcher, policy: None, plan, watched, helper: None, degraded })
+    }
+
+    fn by_bwrap(&self) -> std::result::Result<Built, NoFence> {
+        let LaunchOptions { bwrap, stage, .. } = &self.options;
+        let program = bwrap::find(bwrap, &self.host, &self.cwd).map_err(NoFence::Unavailable)?;
+        let Some(stage) = stage else {
+            let why = "no program is configured that bwrap could execute inside (providerOptions.stage)";
+            return Err(NoFence::Unavailable(why.to_owned()));
+        };
+        let opened = rustix::fs::open(stage, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let stage = opened.map_err(|errno| {
+            let error = std::io::Error::from(errno);
+            NoFence::Unavailable(format!("the program for the inside, {}: {error}", stage.display()))
+        })?;
+        let mut built = self.with_mounts(Launcher::Bwrap)?;
+        let arguments = bwrap::arguments(&program, "ringfence", &built.plan.mounts)?;
+        built.helper = Some(Helper { arguments, stage });
+        Ok(built)
+    }
+
+    fn on_host_files(&self) -> std::result::Result<Built, NoFence> {
+        let abi = landlock::abi();
+        if abi == 0 {
+            return Err(NoFence::Unavailable("the kernel has no Landlock, or it is switched off".to_owned()));
+        }
+        let (policy, hidden) = host_view::for_host(self.policy.clone());
+        let view = host_view::lay_out(&policy.filesystem, &hidden, &self.found, &self.cwd)?;
+        let shared =
+            Shared { no_internet: !landlock::refuses_tcp(abi), no_local: !landlock::has_scopes(abi) };
+        // What only the supervisor refuses would be readable without it.
+        let spare = !self.options.requires(Layer::Supervisor) && view.exposed.is_empty();
+        let alone = Shared { no_local: true, ..shared };
+        let plan = Plan {
+            hostname: CString::from(c"ringfence"),
+            mounts: vec![],
+            landlock: Some((abi, view.landlock)),
+            without_tcp: true,
+            rlimits: self.limits.rlimits.clone(),
+            filter: seccomp::shared_program(shared, &NotifySet::everything()),
+            supervised: true,
+            unsupervised_filter: spare.then(|| seccomp::shared_program(alone, &NotifySet::off())),
+        };
+        let watched = Watched { fixed: view.fixed, shared: true };
+        let degraded = without_namespaces(abi, self.precision, &view.by_supervisor);
+        Ok(Built {
+            launcher: Launcher::Landlock,
+            policy: Some(policy),
+            plan,
+            watched,
+            helper: None,
+            degraded,
+        })
+    }
+
+    fn network_only(&self) -> Built {
+        let plan = Plan {
+            hostname: CString::from(c"ringfence"),
+            mounts: vec![],
+            landlock: None,
+            without_tcp: false,
+            rlimits: self.limits.rlimits.clone(),
+            filter: seccomp::static_program(),
+            supervised: false,
+            unsupervised_filter: None,
+        };
+        Built {
+            launcher: Launcher::NetworkOnly,
+            policy: None,
+            plan,
+            watched: Watched::default(),
+            helper: None,
+            degraded: vec![
+                "NETWORK ONLY: no file is protected, the command reads and writes whatever its user can"
+                    .to_owned(),
+                "no rule about files is enforced, and nothing that is refused is reported".to_owned(),
+                "programs of the host can be reached through their local sockets, and do what the command may \
+                 not"
+                    .to_owned(),
+                "processes of the host are visible and can be signalled".to_owned(),
+            ],
+        }
+    }
+}
+
+/// What a sandbox on the host's own files does not promise.
+fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf]) -> Vec<String> {
+    let mut degraded = vec![
+        "no namespaces: processes of the host are visible in /proc, by name and arguments".to_owned(),
+        "the home directory and the place for temporary files are directories of the host, removed at the end; \
+         /tmp and /dev/shm themselves are refused"
+            .to_owned(),
+        "no network at all, not even the sandbox's own loopback; no System V IPC; no new terminals".to_owned(),
+        "names, sizes and times of hidden files can be seen, their contents cannot; directories above what is \
+         shown cannot be listed"
+            .to_owned(),
+    ];
+    if !by_supervisor.is_empty() {
+        const MOST: usize = 5;
+        let mut names: Vec<String> =
+            by_supervisor.iter().take(MOST).map(|path| path.display().to_string()).collect();
+        if let Some(more) = by_supervisor.len().checked_sub(MOST).filter(|more| *more > 0) {
+            names.push(format!("{more} more"));
+        }
+        degraded.push(format!(
+            "refused by the supervisor alone, not by Landlock, because they lie in a directory that may be \
+             written: {}",
+            names.join(", ")
+        ));
+    }
+    if precision != Precision::Full {
+        degraded.push("precision is full: without mounts the supervisor must see every open".to_owned());
+    }
+    if !landlock::has_scopes(abi) {
+        degraded.push(
+            "this kernel's Landlock cannot keep signals inside: processes of the same user can be signalled; \
+             local sockets are refused altogether (Linux 6.12 has both)"
+                .to_owned(),
+        );
+    }
+    degraded
+}
+
+fn filter(precision: Precision) -> Vec<seccomp::sock_filter> {
+    match precision {
+        Precision::Off => seccomp::static_program(),
+        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, ..NotifySet::full() }),
+        Precision::Writes => seccomp::combined_program(&NotifySet::writes()),
+    }
+}
+
+impl Built {
+    /// Which layers hold. `supervised` is false when a run found a supervisor above.
+    pub(crate) fn assurance(&self, limits: &LimitPlan, supervised: bool, why: &[String]) -> Assurance {
+        let mut layers = match self.launcher {
+            Launcher::Native | Launcher::Bwrap => NAMESPACES.to_vec(),
+            Launcher::Landlock => vec![],
+            Launcher::NetworkOnly => vec![Layer::UserNamespace, Layer::NetworkNamespace],
+        };
+        layers.extend([Layer::Capabilities, Layer::Seccomp]);
+        if self.plan.landlock.is_some() {
+            layers.push(Layer::Landlock);
+        }
+        let mut degraded = self.degraded.clone();
+        if self.plan.supervised && supervised {
+            layers.push(Layer::Supervisor);
+        } else if self.plan.supervised {
+            degraded.push(
+                "a supervisor above listens already (this is inside another sandbox): nothing that is refused \
+                 is reported, and nobody can be asked; local sockets and late files are not judged"
+                    .to_owned(),
+            );
+        }
+        if limits.needs_cgroup() {
+            layers.push(Layer::Cgroup);
+        }
+        layers.push(Layer::Rlimits);
+        degraded.extend(why.iter().cloned());
+        let effective = match self.launcher {
+            // A fence for the network alone restricts no file; nobody shall take it for one that does.
+            Launcher::NetworkOnly => PolicyMode::None,
+            _ => PolicyMode::Restricted,
+        };
+        Assurance {
+            requested: PolicyMode::Restricted,
+            effective,
+            active: true,
+            adapter: self.launcher.adapter(),
+            layers,
+            degraded,
+        }
+    }
+
+    /// Prepares one run.
+    pub(crate) fn ready<'a>(&'a self, ground: &'a Ground) -> Result<Ready<'a>> {
+        let policy = self.policy.as_ref().unwrap_or(&ground.policy);
+        let own = match self.launcher {
+            Launcher::Landlock => {
+                let base = ground.host.variable("TMPDIR").map(Path::new).filter(|dir| dir.is_dir());
+                let own =
+                    OwnDirectory::new(&crate::host::canonical_or_same(base.unwrap_or(Path::new("/tmp"))))?;
+                own.furnish(&ground.host.home, &policy.filesystem);
+                Some(own)
+            }
+            Launcher::Native | Launcher::Bwrap | Launcher::NetworkOnly => None,
+        };
+        let (mut plan, mut policy) = (Cow::Borrowed(&self.plan), Cow::Borrowed(policy));
+        if let Some(own) = &own {
+            if let Some((_, rules)) = &mut plan.to_mut().landlock {
+                rules.push(own.landlock_rule());
+            }
+            policy.to_mut().filesystem.allow_write.push(own.rule());
+        }
+        Ok(Ready { built: self, plan, policy, own })
+    }
+}
+
+/// One run of a fence.
+#[derive(Debug)]
+pub(crate) struct Ready<'a> {
+    pub(crate) built: &'a Built,
+    pub(crate) plan: Cow<'a, Plan>,
+    pub(crate) policy: Cow<'a, Policy>,
+    own: Option<OwnDirectory>,
+}
+
+impl Ready<'_> {
+    pub(crate) fn places(&self, host: &Host) -> Places {
+        match (&self.own, self.built.launcher) {
+            (Some(own), _) => own.places.clone(),
+            (None, Launcher::NetworkOnly) => {
+                let variable =
+                    |name: &str, usual: &str| host.variable(name).map_or(usual.into(), PathBuf::from);
+                Places {
+                    home: host.home.clone(),
+                    tmp: variable("TMPDIR", "/tmp"),
+                    run: variable("XDG_RUNTIME_DIR", "/run"),
+                }
+            }
+            (None, _) => Places::usual(host),
+        }
+    }
+
+    pub(crate) fn launch(
+        &self,
+        exec: &Exec,
+        stdio: Stdio,
+        place: Place<'_>,
+    ) -> std::result::Result<Sandboxed, LaunchError> {
+        match (&self.built.helper, self.built.launcher) {
+            (Some(Helper { arguments, stage }), _) => {
+                let bwrap = bwrapped::Bwrap {
+                    program: &arguments.program,
+                    options: &arguments.options,
+                    data: &arguments.data,
+                    stage: stage.as_fd(),
+                };
+                bwrapped::launch(bwrap, &self.plan, exec, stdio, place)
+            }
+            (None, Launcher::Native | Launcher::Bwrap) => launch(&self.plan, exec, stdio, place),
+            (None, launcher) => {
+                let kept = keeper::Kept {
+                    network: launcher == Launcher::NetworkOnly,
+                    directory: self.own.as_ref().map(|own| own.c_path.as_c_str()),
+                };
+                keeper::launch(&self.plan, exec, stdio, kept, place)
+            }
+        }
+    }
+}

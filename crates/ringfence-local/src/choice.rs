@@ -1,0 +1,116 @@
+//! Which launcher builds the fence: the strongest that works, found by trying.
+//!
+//! Trying costs nothing where the first one works. One that cannot make its namespaces fails before the
+//! command starts; then the next is taken, and the result says which and why.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringfence_linux::launch::LaunchError;
+use ringfence_model::{Assurance, Error, ErrorKind, Result};
+
+use crate::built::{Built, Ground, NoFence};
+use crate::doctor;
+use crate::launcher::{self, Launcher};
+
+/// A fence and why no stronger one.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) built: Built,
+    why: Vec<String>,
+    /// A run found a supervisor above.
+    unsupervised: AtomicBool,
+}
+
+impl Chosen {
+    pub(crate) fn assurance(&self, ground: &Ground) -> Assurance {
+        let supervised = !self.unsupervised.load(Ordering::Relaxed);
+        self.built.assurance(&ground.limits, supervised, &self.why)
+    }
+
+    pub(crate) fn is_unsupervised(&self) {
+        self.unsupervised.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The launcher in use; changes when it turns out not to work.
+#[derive(Debug)]
+pub(crate) struct Choice(Mutex<Arc<Chosen>>);
+
+impl Choice {
+    pub(crate) fn new(ground: &Ground) -> Result<Self> {
+        let first = ground.options.wanted.unwrap_or(Launcher::Native);
+        Ok(Self(Mutex::new(Arc::new(choose(ground, Some(first), vec![])?))))
+    }
+
+    pub(crate) fn current(&self) -> Arc<Chosen> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What to use instead of `failed`, which could not be launched.
+    pub(crate) fn instead_of(
+        &self,
+        ground: &Ground,
+        failed: &Arc<Chosen>,
+        error: &LaunchError,
+    ) -> Result<Arc<Chosen>> {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been faster.
+        if Arc::ptr_eq(&current, failed) {
+            let launcher = failed.built.launcher;
+            let mut why = failed.why.clone();
+            why.push(not_possible(launcher, &launcher::in_words(error)));
+            *current = Arc::new(choose(ground, weaker(ground, launcher), why)?);
+        }
+        Ok(Arc::clone(&current))
+    }
+}
+
+/// The next launcher that may be tried; none when one was asked for by name.
+fn weaker(ground: &Ground, launcher: Launcher) -> Option<Launcher> {
+    if ground.options.wanted.is_some() { None } else { launcher.next() }
+}
+
+fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>) -> Result<Chosen> {
+    while let Some(launcher) = candidate {
+        match ground.build(launcher) {
+            Ok(built) => {
+                let chosen = Chosen { built, why, unsupervised: AtomicBool::new(false) };
+                let assurance = chosen.assurance(ground);
+                launcher::refuse_unless_held(&ground.options.required, launcher, &assurance)?;
+                return Ok(chosen);
+            }
+            Err(NoFence::Refused(error)) => return Err(error),
+            Err(NoFence::Unavailable(reason)) => {
+                why.push(not_possible(launcher, &reason));
+                candidate = weaker(ground, launcher);
+            }
+        }
+    }
+    Err(nothing_works(ground, &why))
+}
+
+fn not_possible(launcher: Launcher, reason: &str) -> String {
+    format!("the launcher {} is not possible here: {reason}", launcher.name())
+}
+
+fn nothing_works(ground: &Ground, why: &[String]) -> Error {
+    let mut error =
+        Error::new(ErrorKind::SandboxDenied, format!("cannot start the sandbox: {}", why.join("; ")));
+    if let Some(remedy) = doctor::why_no_namespaces(&ground.host) {
+        error = error.hint(remedy);
+    }
+    let tried = |launcher: Launcher| {
+        ground.options.wanted.is_none_or(|wanted| wanted == launcher) && launcher != Launcher::NetworkOnly
+    };
+    if tried(Launcher::Bwrap) && why.iter().any(|why| why.contains("not installed")) {
+        error = error.hint("bwrap: install the package bubblewrap, or set os.bubblewrap.bwrapPath");
+    }
+    if tried(Launcher::Landlock) && ringfence_linux::landlock::abi() == 0 {
+        error = error.hint(
+            "Landlock: needs Linux 5.13 with CONFIG_SECURITY_LANDLOCK=y and landlock in the list of the boot \
+             option lsm=",
+        );
+    }
+    error.hint("`ringfence doctor` says what is missing and how to get it")
+}
