@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ringfence::fence::CreateOptions;
 use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
@@ -11,6 +12,7 @@ use ringfence::local::native::{CallersTerminal, Native, Streams};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin};
 use ringfence::setup::Setup;
+use ringfence::unsandboxed;
 use serde_json::{Map, Value, json};
 
 use crate::approve::{self, Desk};
@@ -29,9 +31,11 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }
-    let native = Native::prepare(sandbox(&setup)?)?;
-
     let request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(&args)) };
+    if setup.is_switched_off() {
+        return run_unsandboxed(&args, &setup, &request);
+    }
+    let native = Native::prepare(sandbox(&setup)?)?;
     let desk = Desk::new(&args, &setup)?;
     let ledger = Ledger::open(&setup, &request);
     let streams = if args.json {
@@ -47,15 +51,41 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
         Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
     };
     let approval = desk.as_ref().map(Desk::approval);
-    let outcome = native.run_asking(&request, streams, &|_| (), approval);
+    let mut outcome = native.run_asking(&request, streams, &|_| (), approval);
+    if let Ok(result) = &mut outcome {
+        if !args.json && !args.quiet {
+            report::refusals(result);
+        }
+        setup.finish(result);
+    }
     ledger.close(&outcome, desk.map(Desk::settled).unwrap_or_default());
     let result = outcome?;
-    if args.json {
-        print_json(&result)?;
-    } else if !args.quiet {
-        report::refusals(&result);
-    }
+    show(&args, &result)?;
     Ok(report::exit_code(&result))
+}
+
+fn run_unsandboxed(args: &Run, setup: &Setup, request: &ExecRequest) -> Result<ExitCode> {
+    report::say(&format!("warning: {}", unsandboxed::WARNING));
+    let ledger = Ledger::open(setup, request);
+    let output = if args.json { unsandboxed::Output::Capture } else { unsandboxed::Output::Inherit };
+    let timeout = setup.loaded.config.limits.timeout_ms.map(Duration::from_millis);
+    let outcome = unsandboxed::run(request, &setup.env, &setup.project, output, timeout);
+    ledger.close(&outcome, vec![]);
+    let result = outcome?;
+    show(args, &result)?;
+    Ok(report::exit_code(&result))
+}
+
+/// What a result adds to what the command itself printed.
+fn show(args: &Run, result: &ExecResult) -> Result<()> {
+    use std::io::Write as _;
+    if args.json {
+        return print_json(result);
+    }
+    // Empty unless the violations are to be added to it.
+    std::io::stderr()
+        .write_all(&result.stderr)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write to standard error").caused_by(error))
 }
 
 /// The sandbox that follows from a configuration.

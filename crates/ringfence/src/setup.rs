@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::config::ConfigFile;
-use ringfence_model::{Error, ErrorKind, Policy, Result};
+use ringfence_model::violation::annotate;
+use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result};
 
 use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
 
@@ -40,7 +41,8 @@ impl Setup {
             .map(PathBuf::from)
             .filter(|home| home.is_absolute() && home.parent().is_some())
             .unwrap_or_else(|| PathBuf::from("/home/sandbox"));
-        let nested = env.contains_key(OsStr::new(NESTED)) && !env.contains_key(OsStr::new(config::HOME_VARIABLE));
+        let nested =
+            env.contains_key(OsStr::new(NESTED)) && !env.contains_key(OsStr::new(config::HOME_VARIABLE));
         let ringfence_home = match config::ringfence_home(&env) {
             // The outer fence hides its own home from everything inside, this program included.
             Ok(_) if nested => home.join(".ringfence-nested"),
@@ -61,6 +63,26 @@ impl Setup {
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.loaded.policy(&PolicyInputs::new(&self.project, &self.home, &self.ringfence_home, &self.env))
+    }
+
+    /// Whether a person configured that nothing is fenced in.
+    #[must_use]
+    pub fn is_switched_off(&self) -> bool {
+        let config = &self.loaded.config;
+        !config.enabled || config.default_policy == ringfence_model::PolicyMode::None
+    }
+
+    /// Does what the configuration says about violations: how many are kept, whether any are, and whether
+    /// they are added to the command's stderr.
+    pub fn finish(&self, result: &mut ExecResult) {
+        let config = &self.loaded.config;
+        let most = usize::try_from(config.max_violations).unwrap_or(usize::MAX);
+        if config.annotate_stderr {
+            result.stderr.extend_from_slice(annotate(&result.violations).as_bytes());
+        }
+        // The oldest go first.
+        let excess = result.violations.len().saturating_sub(if config.track_violations { most } else { 0 });
+        result.violations.drain(..excess);
     }
 
     #[must_use]
