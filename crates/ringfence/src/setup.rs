@@ -55,7 +55,11 @@ impl Setup {
         options.agent = agent;
         // A file that cannot be understood may deny things: running without it would be weaker than meant.
         options.bad_file = BadFile::Refuse;
-        let loaded = config::load(&options)?;
+        let loaded = config::load(&options).or_else(|error| {
+            // The check knows more to say about what is wrong.
+            config::refuse_errors(&config::check(&options))?;
+            Err(error)
+        })?;
         Ok(Self { project, home, ringfence_home, env, loaded })
     }
 
