@@ -241,16 +241,16 @@ fn note_if_empty(rule: &PathRule, filters: &[Filter], notes: &mut Vec<String>) {
 #[derive(Debug)]
 struct Writer {
     text: String,
+    /// Stands in every rule that refuses, so that the log repeats it.
+    tag: Option<String>,
     pending: Option<(String, String, Vec<Filter>)>,
 }
 
 impl Writer {
     fn new(tag: Option<&str>) -> Self {
-        let default = match tag {
-            Some(tag) => format!("(deny default (with message {}))", filter::quote(tag)),
-            None => "(deny default)".to_owned(),
-        };
-        Self { text: format!("(version 1)\n{default}\n"), pending: None }
+        let tag = tag.map(|tag| format!(" (with message {})", filter::quote(tag)));
+        let text = format!("(version 1)\n(deny default{})\n", tag.as_deref().unwrap_or_default());
+        Self { text, tag, pending: None }
     }
 
     fn comment(&mut self, text: &'static str) {
@@ -265,6 +265,9 @@ impl Writer {
         for filter in filters {
             self.text.push_str("\n  ");
             self.text.push_str(&filter.render());
+        }
+        if let Some(tag) = self.tag.as_ref().filter(|_| action == "deny") {
+            self.text.push_str(tag);
         }
         self.text.push_str(")\n");
     }

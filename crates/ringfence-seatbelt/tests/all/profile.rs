@@ -292,5 +292,10 @@ fn a_log_tag_marks_refusals() {
     let text = render(&usual(), &env().with_log_tag("rf-7")).unwrap().text().to_owned();
     assert!(text.contains("(deny default (with message \"rf-7\"))"), "{text}");
     Profile::parse(&text).unwrap();
+    // A refusal by a rule is as much of a refusal as one by default.
+    let refusing = text.split("\n(").filter(|form| form.starts_with("deny") && !form.contains("sysctl-name"));
+    for form in refusing {
+        assert!(form.contains("(with message \"rf-7\")"), "{form}");
+    }
     assert!(render(&usual(), &env().with_log_tag("a\")(allow default)")).is_err());
 }
