@@ -260,8 +260,8 @@ impl View {
     /// them reads "Permission denied", as it should, and not "No such file".
     fn hide_siblings(&mut self, placed: &BTreeMap<PathBuf, Node>) -> Result<()> {
         let on_the_way: std::collections::BTreeSet<&Path> = placed
-            .iter()
-            .flat_map(|(path, _)| path.ancestors().skip(1))
+            .keys()
+            .flat_map(|path| path.ancestors().skip(1))
             .filter(|dir| nearest(placed, dir).is_none())
             .collect();
         for dir in &on_the_way {
@@ -334,7 +334,8 @@ impl View {
                     // A directory that is mounted on cannot be renamed away. Nor can those above it: by the
                     // supervisor's verdict, or, without one, by being mounted on too.
                     let above = path.ancestors().skip(1).take_while(|dir| *dir != outer);
-                    let mut to_pin: Vec<&Path> = above.take(if supervised { 1 } else { usize::MAX }).collect();
+                    let mut to_pin: Vec<&Path> =
+                        above.take(if supervised { 1 } else { usize::MAX }).collect();
                     to_pin.reverse();
                     for dir in to_pin {
                         if !pinned.iter().any(|done| done == dir) {
