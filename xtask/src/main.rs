@@ -10,7 +10,7 @@
 //! | [`unprivileged`] | runs the fence's tests again as an ordinary user |
 //! | [`tidy`] | rules of the house that no compiler checks |
 //! | [`workspace`] | what cargo knows about the workspace |
-//! | [`bench`] | interleaved comparisons of start-up cost |
+//! | [`bench`] | what the fence costs, measured side by side |
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal program for developers")]
 
@@ -32,7 +32,7 @@ usage: cargo xtask COMMAND
   test [--only STEP[,STEP]…]   everything a change must pass; the steps are
                                tools, tidy, fmt, clippy, macos, deny, tests, doc-tests, unprivileged
   tidy                         only the rules of the house
-  bench [NAME] [--quick]       interleaved comparisons; the names are: cold-start
+  bench [NAME] [--quick]       interleaved comparisons; all of them without a NAME
 ";
 
 fn main() -> ExitCode {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::shell;
@@ -20,6 +20,23 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
     let metadata = metadata()?;
     let directory = metadata["target_directory"].as_str();
     Ok(PathBuf::from(directory.context("cargo metadata has no target directory")?))
+}
+
+/// Builds in release mode and gives the place of one executable of it, which depends on how cargo is
+/// configured.
+pub(crate) fn build(arguments: &[&str], executable: &str) -> Result<PathBuf> {
+    let mut cargo = shell::cargo();
+    cargo.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(arguments);
+    println!("$ {}", shell::line(&cargo));
+    for line in shell::output(&mut cargo)?.lines().filter(|line| line.starts_with('{')) {
+        let message: Value = serde_json::from_str(line).context("reading the messages of cargo")?;
+        if let Some(path) = message["executable"].as_str()
+            && message["target"]["name"] == executable
+        {
+            return Ok(PathBuf::from(path));
+        }
+    }
+    bail!("cargo built no {executable}")
 }
 
 fn metadata() -> Result<Value> {

@@ -1,129 +1,50 @@
 //! How long a command takes to start and end inside: nothing, bare namespaces, bubblewrap, Ringfence.
 
-use std::path::Path;
+use anyhow::Result;
 
-use anyhow::{Context, Result};
+use super::goals::{Figure, Goal};
+use super::measure::{self, Rounds};
+use super::place::{BARE, BWRAP, FULL, OFF, Place, UNSHARE, WRITES, Who};
+use super::render::{self, Found, Group};
+use super::{Amount, Programs};
 
-use super::{Group, Rounds, Row};
-use crate::{shell, unprivileged, workspace};
+const WAYS: &[&str] = &[BARE, UNSHARE, BWRAP, OFF, WRITES, FULL];
 
-/// What is started, by the name of its group.
-const COMMANDS: &[(&str, &[&str])] = &[("true", &["true"]), ("bash", &["bash", "-c", "echo hi"])];
+/// What is started, and what is aimed at.
+const COMMANDS: &[(&[&str], &str, f64, f64)] =
+    &[(&["true"], "G1", 0.85, 0.75), (&["bash", "-c", "echo hi"], "G2", 0.95, 0.82)];
 
-/// The row that others are compared with.
-pub(crate) const BASELINE: &str = "bwrap";
-/// The row that is ours.
-pub(crate) const OURS: &str = "ringfence";
-
-pub(crate) fn run(rounds: Rounds) -> Result<Vec<Group>> {
-    shell::run(shell::cargo().args(["build", "--release", "-p", "ringfence-cli"]))?;
-    let ringfence = workspace::target_directory()?.join("release").join("ringfence");
-    let root = shell::user_id()? == 0;
-
+pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
+    let rounds = match amount {
+        Amount::Quick => Rounds { warm_up: 3, measured: 40, budget: std::time::Duration::from_secs(5) },
+        Amount::Full => Rounds { warm_up: 10, measured: 300, budget: std::time::Duration::from_secs(45) },
+    };
     let mut groups = Vec::new();
-    let scratch = shell::ScratchDir::new("bench")?;
-    let who = if root { "root" } else { "this user" };
-    let place = Place::new(scratch.path(), &ringfence, who)?;
-    for (name, command) in COMMANDS {
-        println!("measuring {name} as {who}");
-        let rows = super::measure(&place.rows(command), rounds);
-        groups.push(Group { title: format!("`{}` as {who}", command.join(" ")), rows });
-    }
-    if root {
-        let scratch = shell::ScratchDir::new("bench")?;
-        let place = Place::new(scratch.path(), &ringfence, "user")?;
-        let user = unprivileged::USER.to_string();
-        shell::run(shell::program("chown").args(["-R", &user]).arg(scratch.path()))?;
-        shell::run(shell::program("chmod").arg("0755").arg(scratch.path()))?;
-        for (name, command) in COMMANDS {
-            println!("measuring {name} as user {user}");
-            let rows = super::measure_unprivileged(&place.rows(command), rounds, scratch.path())?;
-            groups.push(Group { title: format!("`{}` as an ordinary user", command.join(" ")), rows });
+    for who in Who::all()? {
+        let place = Place::new(&programs.ringfence)?;
+        if *who == Who::Ordinary {
+            place.hand_over()?;
+        }
+        for (command, goal, most, limit) in COMMANDS {
+            let title = format!("`{}` {}", command.join(" "), who.name()?);
+            println!("measuring {title}");
+            let rows = place.rows(WAYS, command);
+            let taken = match who {
+                Who::Caller => measure::measure(&rows, rounds),
+                Who::Ordinary => measure::measure_unprivileged(&rows, rounds, place.directory())?,
+            };
+            let median = Goal {
+                name: goal,
+                row: FULL,
+                baseline: BWRAP,
+                figure: Figure::Median,
+                most: *most,
+                limit: Some(*limit),
+            };
+            let not_slower = Goal { name: "not slower", most: 1.0, limit: None, ..median.clone() };
+            let tail = Goal { figure: Figure::P99, most: 1.3, limit: None, ..median.clone() };
+            groups.push(Group { title, baseline: BWRAP, taken, goals: vec![not_slower, median, tail] });
         }
     }
-    Ok(groups)
-}
-
-/// Where one user measures: a project, a home and a reachable copy of the program.
-#[derive(Debug)]
-struct Place {
-    project: String,
-    home: String,
-    ringfence: String,
-}
-
-impl Place {
-    fn new(scratch: &Path, ringfence: &Path, who: &str) -> Result<Self> {
-        let directory = |name: &str| -> Result<String> {
-            let path = scratch.join(name);
-            std::fs::create_dir_all(&path).with_context(|| format!("making a {name} for {who}"))?;
-            path.into_os_string().into_string().ok().context("a path is not text")
-        };
-        let copy = super::copy_into(scratch, ringfence)?;
-        Ok(Self {
-            project: directory("project")?,
-            home: directory("home")?,
-            ringfence: copy.into_os_string().into_string().ok().context("a path is not text")?,
-        })
-    }
-
-    fn rows(&self, command: &[&str]) -> Vec<Row> {
-        let words = |prefix: &[&str], command: &[&str]| -> Vec<String> {
-            prefix.iter().chain(command).map(|word| (*word).to_owned()).collect()
-        };
-        let row = |name: &str, prefix: &[&str]| Row {
-            name: name.to_owned(),
-            argv: words(prefix, command),
-            proof: words(prefix, super::PROOF),
-            isolated: !prefix.is_empty(),
-            env: vec![
-                ("HOME".to_owned(), self.home.clone()),
-                ("RINGFENCE_HOME".to_owned(), format!("{}/.ringfence", self.home)),
-                // Only places that every row has inside.
-                ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
-            ],
-        };
-        let bwrap = self.bwrap();
-        let bwrap: Vec<&str> = bwrap.iter().map(String::as_str).collect();
-        vec![
-            row("bare", &[]),
-            row(
-                "unshare",
-                &[
-                    "unshare",
-                    "--user",
-                    "--map-root-user",
-                    "--mount",
-                    "--pid",
-                    "--net",
-                    "--ipc",
-                    "--uts",
-                    "--fork",
-                    "--mount-proc",
-                    "--",
-                ],
-            ),
-            row(BASELINE, &bwrap),
-            row(OURS, &[&self.ringfence, "run", "--project", &self.project, "--"]),
-        ]
-    }
-
-    /// bubblewrap asked for the view that Ringfence builds, as far as it can.
-    fn bwrap(&self) -> Vec<String> {
-        let mut argv: Vec<String> =
-            ["bwrap", "--unshare-all", "--die-with-parent", "--new-session"].map(str::to_owned).to_vec();
-        argv.extend(["--hostname", "ringfence", "--cap-drop", "ALL"].map(str::to_owned));
-        for name in ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc"] {
-            let path = Path::new(name);
-            if let Ok(target) = path.read_link() {
-                argv.extend(["--symlink".to_owned(), target.to_string_lossy().into_owned(), name.to_owned()]);
-            } else if path.exists() {
-                argv.extend(["--ro-bind", name, name].map(str::to_owned));
-            }
-        }
-        argv.extend(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"].map(str::to_owned));
-        argv.extend(["--tmpfs", &self.home, "--bind", &self.project, &self.project].map(str::to_owned));
-        argv.extend(["--chdir", &self.project, "--"].map(str::to_owned));
-        argv
-    }
+    Ok(render::groups(&groups))
 }

@@ -2,17 +2,28 @@
 
 use std::time::Duration;
 
+use super::measure::Sample;
+
 /// What is reported of many samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) min: Duration,
     pub(crate) median: Duration,
     pub(crate) p99: Duration,
+    /// The mean of the processor time, which other work on the machine hardly changes.
+    pub(crate) cpu: Duration,
 }
 
 /// The summary; none of no samples.
-pub(crate) fn summarise(samples: &[Duration]) -> Option<Summary> {
-    let mut sorted = samples.to_vec();
+pub(crate) fn summarise(samples: &[Sample]) -> Option<Summary> {
+    let walls: Vec<Duration> = samples.iter().map(|sample| sample.wall).collect();
+    let cpu: Duration = samples.iter().map(|sample| sample.cpu).sum();
+    let (min, median, p99) = of(walls)?;
+    Some(Summary { min, median, p99, cpu: cpu / u32::try_from(samples.len()).ok()? })
+}
+
+/// Minimum, median and 99th percentile.
+pub(crate) fn of(mut sorted: Vec<Duration>) -> Option<(Duration, Duration, Duration)> {
     sorted.sort_unstable();
     let min = *sorted.first()?;
     let middle = sorted.len() / 2;
@@ -23,7 +34,7 @@ pub(crate) fn summarise(samples: &[Duration]) -> Option<Summary> {
     };
     // The nearest rank: the smallest sample that at least 99 of 100 do not exceed.
     let rank = (sorted.len() * 99).div_ceil(100);
-    Some(Summary { min, median, p99: sorted[rank - 1] })
+    Some((min, median, sorted[rank - 1]))
 }
 
 #[cfg(test)]
@@ -36,12 +47,12 @@ mod tests {
 
     #[test]
     fn medians_and_tails_are_the_usual_ones() {
-        assert_eq!(summarise(&[]), None);
-        let one = summarise(&ms([7])).unwrap();
-        assert_eq!((one.median, one.p99), (Duration::from_millis(7), Duration::from_millis(7)));
-        let even = summarise(&ms([4, 1, 3, 2])).unwrap();
-        assert_eq!((even.min, even.median), (Duration::from_millis(1), Duration::from_micros(2500)));
-        let hundred = summarise(&ms((1..=200).rev())).unwrap();
-        assert_eq!(hundred.p99, Duration::from_millis(198));
+        assert_eq!(of(vec![]), None);
+        let (_, median, p99) = of(ms([7])).unwrap();
+        assert_eq!((median, p99), (Duration::from_millis(7), Duration::from_millis(7)));
+        let (min, median, _) = of(ms([4, 1, 3, 2])).unwrap();
+        assert_eq!((min, median), (Duration::from_millis(1), Duration::from_micros(2500)));
+        let (_, _, p99) = of(ms((1..=200).rev())).unwrap();
+        assert_eq!(p99, Duration::from_millis(198));
     }
 }
