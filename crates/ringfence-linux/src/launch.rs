@@ -1,7 +1,7 @@
 //! Starting a sandbox: the one spawn path of the native launcher.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -169,7 +169,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
         tied: false,
     };
     match sys::clone(NAMESPACES).map_err(|errno| LaunchError::Clone(errno.into()))? {
-        Cloned::Child => run_init(&stage),
+        Cloned::Child => run_init(&stage, host.as_raw_fd()),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
             sandboxed.placed(plan, place)?;

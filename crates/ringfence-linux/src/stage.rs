@@ -73,8 +73,10 @@ impl<T> OrFail<T> for std::io::Result<T> {
     }
 }
 
-/// Runs as pid 1; never returns.
-pub(crate) fn run_init(stage: &Stage<'_>) -> ! {
+/// Runs as pid 1; never returns. `host` is this process's copy of the host's end of the control socket.
+pub(crate) fn run_init(stage: &Stage<'_>, host: RawFd) -> ! {
+    // With a copy of the other end open here, the host's end would never be noticed.
+    drop(sys::adopt(host));
     let code = match init(stage) {
         Ok(()) => 0,
         Err(failure) => {
@@ -97,6 +99,7 @@ pub(crate) fn report_failure(control: BorrowedFd<'_>, failure: Failure) {
 
 fn init(stage: &Stage<'_>) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
+    still_there(stage.control).or_fail(Step::DieWithParent)?;
     write_id_maps(stage)?;
     rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .or_fail(Step::PrivateMounts)?;
@@ -118,6 +121,13 @@ pub(crate) fn wait_for_go(control: BorrowedFd<'_>) -> Result<(), Failure> {
         Message::Go => Ok(()),
         _ => Err(Errno::CANCELED).or_fail(Step::WaitForHost),
     }
+}
+
+/// Whether the host lives: one that died before the tie to it was made sends no signal.
+fn still_there(control: BorrowedFd<'_>) -> Sys<()> {
+    let mut fds = [PollFd::from_borrowed_fd(control, PollFlags::IN)];
+    poll(&mut fds, Some(&rustix::event::Timespec::default()))?;
+    if fds[0].revents().contains(PollFlags::HUP) { Err(Errno::PIPE) } else { Ok(()) }
 }
 
 /// Starts the command and reaps as pid 1 until it ends.

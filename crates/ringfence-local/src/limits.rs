@@ -4,9 +4,10 @@
 use ringfence_linux::cgroup::{self, Cgroup, Created, Support};
 use ringfence_linux::plan::Rlimit;
 use ringfence_linux::warden::Outcome;
-use ringfence_model::{Limits, Operation, Violation, ViolationKind};
+use ringfence_model::{Limits, Violation};
 
 use crate::capture::Capture;
+use crate::reached::{self, End, count, size, violation};
 
 /// How the limits of a policy are kept on this machine.
 #[derive(Debug)]
@@ -37,9 +38,12 @@ impl LimitPlan {
 
     fn rlimit(&mut self, resource: libc::__rlimit_resource_t, limit: Option<u64>) {
         if let Some(limit) = limit {
+            // At the soft limit of CPU time comes a signal that nothing else sends, and a second later the end
+            // for whoever ignores it; with one limit there would be only the end, which tells nothing.
+            let hard = if resource == libc::RLIMIT_CPU { limit.saturating_add(1) } else { limit };
             // A hard limit above what the user may have cannot be set; his own is the tighter one then.
-            let hard = ringfence_linux::sys::get_rlimit(resource).map_or(limit, |(_, hard)| hard.min(limit));
-            self.rlimits.push(Rlimit { resource, soft: hard, hard });
+            let hard = ringfence_linux::sys::get_rlimit(resource).map_or(hard, |(_, own)| own.min(hard));
+            self.rlimits.push(Rlimit { resource, soft: limit.min(hard), hard });
         }
     }
 
@@ -96,14 +100,8 @@ impl LimitPlan {
         usage: Option<&cgroup::Usage>,
         outputs: &[&Capture],
     ) -> Vec<Violation> {
-        let mut reached = Vec::new();
-        if outcome.timed_out
-            && let Some(limit) = self.limits.timeout_ms
-        {
-            reached.push(violation("time", true, format!("ended after the time limit of {limit} ms")));
-        } else if outcome.timed_out {
-            reached.push(violation("time", true, "ended after its time limit".to_owned()));
-        }
+        let end = End { timed_out: outcome.timed_out, signal, exit_code, cpu_us: Some(outcome.cpu_us) };
+        let mut reached = reached::by_one_process(&self.limits, &end, outputs);
         if let Some(memory) = usage.and_then(|usage| usage.memory.as_ref())
             && memory.oom_kills > 0
         {
@@ -124,80 +122,13 @@ impl LimitPlan {
             );
             reached.push(violation("processes", true, message));
         }
-        // A signal that nothing but the limit sends; through a shell it shows as its exit code.
-        let ended_by = |number: i32| signal == Some(number) || exit_code == 128 + number;
-        if let Some(limit) = self.limits.max_file_size_bytes
-            && ended_by(libc::SIGXFSZ)
-        {
-            let message = format!("a file grew beyond the limit of {}", size(limit));
-            reached.push(violation("fileSize", signal.is_some(), message));
-        }
-        if let Some(limit) = self.limits.max_cpu_seconds
-            && (ended_by(libc::SIGXCPU) || (ended_by(libc::SIGKILL) && outcome.cpu_us / 1_000_000 >= limit))
-        {
-            let message = format!("the limit of {limit} s of CPU time was reached");
-            reached.push(violation("cpu", signal.is_some(), message));
-        }
-        if let Some(limit) = self.limits.max_output_bytes {
-            for output in outputs.iter().filter(|output| output.truncated()) {
-                let message =
-                    format!("{} of output, of which {} are kept", size(output.total()), size(limit));
-                reached.push(violation("output", true, message));
-            }
-        }
         reached
     }
-}
-
-fn violation(resource: &str, certain: bool, message: String) -> Violation {
-    let kind = ViolationKind::ResourceLimit;
-    Violation {
-        kind,
-        severity: kind.default_severity(),
-        operation: Operation::Limit,
-        resource: resource.to_owned(),
-        access: None,
-        reason: None,
-        rule: Some(format!("limits.{resource}")),
-        rule_source: None,
-        pid: None,
-        program: None,
-        argv: vec![],
-        time_ms: ringfence_linux::supervisor::now_ms(),
-        certain,
-        blocked: true,
-        message,
-    }
-}
-
-fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
-/// `512 MiB`, `1.5 GiB`, `100 bytes`.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["bytes", "KiB", "MiB", "GiB"];
-    let mut unit = 0;
-    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-    let mut value = bytes as f64;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = usize::from(value.fract() != 0.0);
-    format!("{value:.digits$} {}", UNITS[unit])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_for_people() {
-        assert_eq!(size(100), "100 bytes");
-        assert_eq!(size(512 << 20), "512 MiB");
-        assert_eq!(size(1536 << 20), "1.5 GiB");
-    }
 
     #[test]
     fn a_timeout_names_its_limit() {

@@ -191,7 +191,9 @@ impl View {
             return Ok(());
         }
         if node == Node::Private || node == Node::Passage {
-            let nested_private = node == Node::Private && matches!(outer, Some((_, Node::Private)));
+            // `/dev` is made by hand in the root, which becomes read-only; what is private in it is not.
+            let nested_private = node == Node::Private
+                && matches!(outer, Some((outer, Node::Private)) if outer != Path::new("/dev"));
             self.mountpoint(outer, path, Kind::Directory)?;
             if !nested_private {
                 let mode = match node {
