@@ -75,15 +75,19 @@ fn each(mut act: impl FnMut(&OwnedFd) -> Sys<()>) -> Sys<()> {
 }
 
 fn descends(pid: Pid, from: Pid) -> bool {
+    top(pid, from).is_some()
+}
+
+/// The child of `from` that `pid` descends from, or is.
+pub(crate) fn top(pid: Pid, from: Pid) -> Option<Pid> {
     let mut at = pid;
     for _ in 0..DEEPEST {
-        match parent(at) {
-            Some(parent) if parent == from => return true,
-            Some(parent) => at = parent,
-            None => return false,
+        match parent(at)? {
+            parent if parent == from => return Some(at),
+            parent => at = parent,
         }
     }
-    false
+    None
 }
 
 /// The parent of a process, as `/proc` tells it; none for pid 1 and for one that is gone.

@@ -18,6 +18,7 @@ mod mount_grant;
 mod network;
 pub mod notif;
 mod protected;
+mod shared;
 mod target;
 mod walk;
 mod witness;
@@ -35,6 +36,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use ask::Ask;
+pub use shared::Shared;
 pub use witness::now_ms;
 
 use ask::{Desk, Way, Wish};
@@ -49,7 +51,7 @@ pub struct Watched {
     /// Existing paths that are masked or sealed: nothing above them may be renamed.
     pub fixed: Vec<PathBuf>,
     /// The sandbox sees the host's own files: no mount stands behind a verdict.
-    pub shared: bool,
+    pub shared: Option<Shared>,
 }
 
 /// Serves the notifications of one sandbox.
@@ -67,6 +69,7 @@ pub struct Supervisor<'a> {
     told: HashSet<(Operation, String)>,
     /// The thread that waits.
     tid: i32,
+    keeper: shared::Keeper,
     /// What it named, made absolute; and where that leads.
     path: Box<PathBuffer>,
     real: Box<PathBuffer>,
@@ -121,6 +124,7 @@ impl<'a> Supervisor<'a> {
             report,
             told: HashSet::new(),
             tid: 0,
+            keeper: shared::Keeper::new(),
             path: Box::new(PathBuffer::new()),
             real: Box::new(PathBuffer::new()),
         }
@@ -196,6 +200,7 @@ impl<'a> Supervisor<'a> {
         match self.resolve(last) {
             // The kernel says EEXIST.
             Resolved::Exists if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Answer::Continue,
+            Resolved::Exists if self.is_of_another_process() => Answer::Done(Err(Errno::NOENT)),
             Resolved::Exists => self.verdict(Operation::Open, access),
             Resolved::Missing if flags & libc::O_CREAT != 0 => self.verdict(operation, Access::Write),
             Resolved::Missing | Resolved::Unreachable => self.hidden(Operation::Open, access),
@@ -334,10 +339,11 @@ impl<'a> Supervisor<'a> {
             return false;
         }
         let decision = self.policy.decide(self.path.as_path(), Access::Read);
-        decision.outcome == PathOutcome::Allowed
-            && decision
-                .rule
-                .is_some_and(|rule| matches!(rule.source.layer, RuleLayer::BuiltIn | RuleLayer::Detected))
+        let is_systems_own = |rule: &ringfence_model::PathRule| {
+            matches!(rule.source.layer, RuleLayer::BuiltIn | RuleLayer::Detected)
+                && self.policy.allow_read.iter().any(|known| std::ptr::eq(known, rule))
+        };
+        decision.outcome == PathOutcome::Allowed && decision.rule.is_some_and(is_systems_own)
     }
 
     /// What policy says of `self.real`.
@@ -357,7 +363,8 @@ impl<'a> Supervisor<'a> {
 
     /// The path does not exist inside. If the host has it, it is the sandbox that hides it.
     fn hidden(&self, operation: Operation, access: Access) -> Answer {
-        let path = self.path.as_path();
+        let at_home = self.at_home(self.path.as_path());
+        let path = at_home.as_deref().unwrap_or(self.path.as_path());
         // Both are of the sandbox's own making; what they lack is no file of the host.
         if path.starts_with("/proc") || path.starts_with("/dev") {
             return Answer::Continue;

@@ -28,11 +28,12 @@ enum Address {
 
 impl Supervisor<'_> {
     pub(super) fn connect(&mut self, tid: i32, socket: i32, address: u64, length: u64) -> Answer {
-        match read_address(tid, address, length) {
+        let answer = match read_address(tid, address, length) {
             Address::Internet(address) => internet(Operation::Connect, address),
             Address::Path(path) => self.connect_path(tid, socket, &path),
             Address::Other => Answer::Continue,
-        }
+        };
+        self.never_continue(answer)
     }
 
     pub(super) fn send_to(&mut self, tid: i32, address: u64, length: u64) -> Answer {
@@ -93,7 +94,7 @@ impl Supervisor<'_> {
             return Answer::Done(Err(errno));
         }
         let inside = rustix::net::sockopt::socket_peercred(&own)
-            .is_ok_and(|peer| same_pid_namespace(peer.pid.as_raw_nonzero().get(), tid));
+            .is_ok_and(|peer| self.is_peer_inside(peer.pid.as_raw_nonzero().get(), tid));
         if inside {
             return Answer::Done(Ok(0));
         }
@@ -105,6 +106,10 @@ impl Supervisor<'_> {
             reason: DenyReason::Unlisted,
             rule: None,
         })
+    }
+
+    fn is_peer_inside(&self, peer: i32, tid: i32) -> bool {
+        if self.watched.shared.is_some() { self.is_inside(peer) } else { same_pid_namespace(peer, tid) }
     }
 
     /// Puts the caller's pathname into `self.path`, absolute.
