@@ -79,6 +79,26 @@ pub(crate) struct Sandbox {
     /// How exactly refusals are reported
     #[arg(long, value_name = "LEVEL")]
     pub(crate) precision: Option<Precision>,
+    /// Who builds the fence [default: from the configuration, the strongest that works here]
+    #[arg(long, value_name = "LAUNCHER")]
+    pub(crate) launcher: Option<Launcher>,
+    /// Refuse to run unless this layer holds, such as namespaces, landlock or supervisor; may be repeated
+    #[arg(long, value_name = "LAYER")]
+    pub(crate) require: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Launcher {
+    /// The strongest that works here: native, bwrap, landlock
+    Auto,
+    /// Namespaces and mounts made by ringfence itself
+    Native,
+    /// Namespaces and mounts made by the system's bwrap
+    Bwrap,
+    /// No namespaces: Landlock, seccomp and the supervisor, for use inside containers
+    Landlock,
+    /// No network, and nothing else: files are not fenced in
+    NetworkOnly,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -38,6 +38,11 @@ use ringfence::model::Result;
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
+    // What bwrap executes inside a sandbox; nothing a person would call.
+    #[cfg(target_os = "linux")]
+    if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::local::STAGE_ARGUMENT) {
+        ringfence::local::run_stage();
+    }
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => return misread(&error),

@@ -16,7 +16,7 @@ use ringfence::unsandboxed;
 use serde_json::{Map, Value, json};
 
 use crate::approve::{self, Desk};
-use crate::args::{Ask, Precision, Profile, Run, Sandbox};
+use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox};
 use crate::report;
 
 pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
@@ -35,7 +35,8 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     if setup.is_switched_off() {
         return run_unsandboxed(&args, &setup, &request);
     }
-    let native = Native::prepare(sandbox(&setup)?)?;
+    let native = Native::prepare(sandbox(&setup, &args.sandbox)?)?;
+    warn_of_network_only(&native);
     let desk = Desk::new(&args, &setup)?;
     let ledger = Ledger::open(&setup, &request);
     let streams = if args.json {
@@ -89,7 +90,7 @@ fn show(args: &Run, result: &ExecResult) -> Result<()> {
 }
 
 /// The sandbox that follows from a configuration.
-pub(crate) fn sandbox(setup: &Setup) -> Result<CreateOptions> {
+pub(crate) fn sandbox(setup: &Setup, args: &Sandbox) -> Result<CreateOptions> {
     let config = &setup.loaded.config;
     if config.provider != "local" {
         return Err(Error::new(
@@ -101,8 +102,17 @@ pub(crate) fn sandbox(setup: &Setup) -> Result<CreateOptions> {
         cwd: setup.project.clone(),
         policy: setup.policy(),
         environment: setup.env.clone(),
-        provider_options: json!({ "precision": config.precision }),
+        provider_options: setup.local_options(&args.require, std::env::current_exe().ok().as_deref())?,
     })
+}
+
+/// Nobody shall take a fence around the network for one around files.
+fn warn_of_network_only(native: &Native) {
+    if native.launcher() == ringfence::local::launcher::Launcher::NetworkOnly {
+        for lost in native.assurance().degraded {
+            report::say(&format!("WARNING: {lost}"));
+        }
+    }
 }
 
 fn command(args: &Run) -> Command {
@@ -144,6 +154,16 @@ pub(crate) fn load(args: &Sandbox, mut settings: Map<String, Value>) -> Result<S
             Precision::Off => "off",
         };
         set("precision", json!(name));
+    }
+    if let Some(launcher) = args.launcher {
+        let name = match launcher {
+            Launcher::Auto => "auto",
+            Launcher::Native => "native",
+            Launcher::Bwrap => "bwrap",
+            Launcher::Landlock => "landlock",
+            Launcher::NetworkOnly => "network-only",
+        };
+        set("launcher", json!(name));
     }
     let current = std::env::current_dir().map_err(|error| {
         Error::new(ErrorKind::Validation, "the current directory is gone").caused_by(error)

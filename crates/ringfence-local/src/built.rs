@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Precision, Shared};
-use ringfence_linux::supervisor::Watched;
+use ringfence_linux::supervisor::{self, Watched};
 use ringfence_linux::{bwrap as bwrapped, keeper, landlock};
-use ringfence_model::{Assurance, Layer, Policy, PolicyMode, Result};
+use ringfence_model::{Access, Assurance, Layer, Policy, PolicyMode, Result};
 use rustix::fs::{Mode, OFlags};
 
 use crate::bwrap;
@@ -44,7 +44,7 @@ pub(crate) struct Built {
     pub(crate) launcher: Launcher,
     policy: Option<Policy>,
     pub(crate) plan: Plan,
-    pub(crate) watched: Watched,
+    watched: Watched,
     helper: Option<Helper>,
     degraded: Vec<String>,
 }
@@ -159,7 +159,7 @@ impl Ground {
             supervised: true,
             unsupervised_filter: spare.then(|| seccomp::shared_program(alone, &NotifySet::off())),
         };
-        let watched = Watched { fixed: view.fixed, shared: true };
+        let watched = Watched { fixed: view.fixed, ..Watched::default() };
         let degraded = without_namespaces(abi, self.precision, &view.by_supervisor);
         Ok(Built {
             launcher: Launcher::Landlock,
@@ -222,7 +222,7 @@ fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf])
         }
         degraded.push(format!(
             "refused by the supervisor alone, not by Landlock, because they lie in a directory that may be \
-             written: {}",
+             written (a program made to win races against it could reach them): {}",
             names.join(", ")
         ));
     }
@@ -303,13 +303,16 @@ impl Built {
             Launcher::Native | Launcher::Bwrap | Launcher::NetworkOnly => None,
         };
         let (mut plan, mut policy) = (Cow::Borrowed(&self.plan), Cow::Borrowed(policy));
+        let mut watched = Cow::Borrowed(&self.watched);
         if let Some(own) = &own {
+            let (home, own_home) = (ground.host.home.clone(), own.places.home.clone());
+            watched.to_mut().shared = Some(supervisor::Shared { home, own_home });
             if let Some((_, rules)) = &mut plan.to_mut().landlock {
                 rules.push(own.landlock_rule());
             }
             policy.to_mut().filesystem.allow_write.push(own.rule());
         }
-        Ok(Ready { built: self, plan, policy, own })
+        Ok(Ready { built: self, plan, policy, watched, own })
     }
 }
 
@@ -319,10 +322,19 @@ pub(crate) struct Ready<'a> {
     pub(crate) built: &'a Built,
     pub(crate) plan: Cow<'a, Plan>,
     pub(crate) policy: Cow<'a, Policy>,
+    pub(crate) watched: Cow<'a, Watched>,
     own: Option<OwnDirectory>,
 }
 
 impl Ready<'_> {
+    /// Refuses a working directory that the command may not see. With mounts it is not there to be entered;
+    /// Landlock lets anybody enter.
+    pub(crate) fn refuse_unseen(&self, cwd: &Path) -> Result<()> {
+        let fs = &self.policy.filesystem;
+        let seen = self.built.launcher != Launcher::Landlock || fs.decide(cwd, Access::Read).allowed();
+        if seen { Ok(()) } else { Err(view::invisible(fs, cwd)) }
+    }
+
     pub(crate) fn places(&self, host: &Host) -> Places {
         match (&self.own, self.built.launcher) {
             (Some(own), _) => own.places.clone(),

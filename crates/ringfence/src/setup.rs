@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::config::ConfigFile;
+use ringfence_model::config::{ConfigFile, Launcher, OsMode};
 use ringfence_model::violation::annotate;
 use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result};
 
@@ -87,6 +87,31 @@ impl Setup {
         // The oldest go first.
         let excess = result.violations.len().saturating_sub(if config.track_violations { most } else { 0 });
         result.violations.drain(..excess);
+    }
+
+    /// What the local fence is told besides the policy. `required` are layers that must hold; `stage` is the
+    /// program that bwrap executes inside, which must be able to be one.
+    pub fn local_options(&self, required: &[String], stage: Option<&Path>) -> Result<serde_json::Value> {
+        let config = &self.loaded.config;
+        let launcher = match (config.launcher, config.os.mode) {
+            (Launcher::Auto, OsMode::Bubblewrap) => Launcher::Bwrap,
+            (Launcher::Auto, OsMode::Seatbelt) => Launcher::Seatbelt,
+            (Launcher::Auto, OsMode::None) => {
+                return Err(Error::new(
+                    ErrorKind::SandboxDenied,
+                    "os.mode is none: no mechanism of the operating system may hold the command",
+                )
+                .hint("set os.mode to auto, or defaultPolicy to none to run without a fence"));
+            }
+            (launcher, _) => launcher,
+        };
+        Ok(serde_json::json!({
+            "precision": config.precision,
+            "launcher": launcher,
+            "require": required,
+            "bwrapPath": config.os.bubblewrap.bwrap_path,
+            "stage": stage.map(Path::to_string_lossy),
+        }))
     }
 
     #[must_use]
