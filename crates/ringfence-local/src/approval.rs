@@ -1,12 +1,10 @@
-//! From the supervisor's refusals to questions for a person, and back.
+//! Who is asked about refusals, and what came of it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence_fence::approve::{Answered, Approver, Question, ask_within};
-use ringfence_linux::supervisor::Ask;
-use ringfence_model::{Decision, DenyReason, Grant, Violation};
+use ringfence_fence::approve::{Answered, Approver, Question};
+use ringfence_model::Decision;
 
 /// Which refusals become questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,90 +42,5 @@ impl std::fmt::Debug for Approval {
             .field("approver", &self.approver)
             .field("about", &self.about)
             .finish_non_exhaustive()
-    }
-}
-
-/// One run's questions.
-pub(crate) struct Asker {
-    approval: Approval,
-    command: String,
-    refused: Mutex<Vec<Violation>>,
-    answered: Mutex<Answered>,
-    aborted: AtomicBool,
-    wake: rustix::fd::OwnedFd,
-}
-
-impl Asker {
-    pub(crate) fn new(approval: Approval, command: String) -> rustix::io::Result<Self> {
-        let wake = rustix::event::eventfd(
-            0,
-            rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
-        )?;
-        Ok(Self {
-            approval,
-            command,
-            refused: Mutex::default(),
-            answered: Mutex::new(Answered::ByApprover),
-            aborted: AtomicBool::new(false),
-            wake,
-        })
-    }
-
-    /// Refusals that were decided while the command ran.
-    pub(crate) fn take_refused(&self) -> Vec<Violation> {
-        std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Becomes readable when the person wants the run to end.
-    pub(crate) fn wake(&self) -> rustix::fd::BorrowedFd<'_> {
-        rustix::fd::AsFd::as_fd(&self.wake)
-    }
-
-    pub(crate) fn aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
-    }
-
-    fn question(&self, violation: &Violation, grant: &Grant) -> Question {
-        Question { violation: violation.clone(), command: self.command.clone(), grant: grant.clone() }
-    }
-}
-
-impl Ask for Asker {
-    fn wants(&self, violation: &Violation) -> bool {
-        match self.approval.about {
-            AskAbout::All => true,
-            AskAbout::DenyList => violation.reason == Some(DenyReason::Denied),
-        }
-    }
-
-    fn ask(&self, violation: &Violation, grant: &Grant) -> Decision {
-        let question = self.question(violation, grant);
-        let (decision, answered) = ask_within(&*self.approval.approver, &question, self.approval.timeout);
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = answered;
-        decision
-    }
-
-    fn settled(
-        &self,
-        violation: &Violation,
-        grant: &Grant,
-        decision: Decision,
-        outcome: Result<(), rustix::io::Errno>,
-    ) {
-        (self.approval.on_settled)(&Settled {
-            question: self.question(violation, grant),
-            decision,
-            answered: *self.answered.lock().unwrap_or_else(PoisonError::into_inner),
-            problem: outcome.err().map(|errno| std::io::Error::from(errno).to_string()),
-        });
-    }
-
-    fn refused(&self, violation: Violation) {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
-    }
-
-    fn abort(&self) {
-        self.aborted.store(true, Ordering::Release);
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 }

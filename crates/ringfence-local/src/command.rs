@@ -1,47 +1,80 @@
-//! The command as `execve` wants it.
+//! The command as the system wants it.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::PathBuf;
 
-use ringfence_linux::plan::Exec;
-use ringfence_linux::sys::CStringArray;
 use ringfence_model::{Command, Error, ErrorKind, ExecRequest, Result};
+use rustix::io::Errno;
 
-use crate::view::c_path;
+#[cfg(target_os = "linux")]
+pub(crate) use with_exec::prepare;
 
-/// Prepares the request's command, with every place that PATH lets it be.
-pub(crate) fn prepare(request: &ExecRequest, env: &BTreeMap<OsString, OsString>, cwd: &Path) -> Result<Exec> {
+/// The words of the request's command, of which there is at least one.
+pub(crate) fn words(request: &ExecRequest) -> Result<Vec<OsString>> {
     let argv: Vec<OsString> = match &request.command {
         Command::Argv(argv) => argv.clone(),
         Command::Shell(text) => vec!["bash".into(), "-c".into(), text.into()],
     };
-    let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
+    if argv.first().is_none_or(|program| program.is_empty()) {
         return Err(Error::new(ErrorKind::Validation, "no command given"));
-    };
-    let candidates = if program.as_bytes().contains(&b'/') {
-        vec![c(program)?]
-    } else {
-        let path = env.get(OsStr::new("PATH")).cloned().unwrap_or_default();
-        std::env::split_paths(&path).map(|dir| c(dir.join(program).as_os_str())).collect::<Result<_>>()?
-    };
-    let argv: Vec<CString> = argv.iter().map(|word| c(word)).collect::<Result<_>>()?;
-    let env = env
-        .iter()
-        .map(|(name, value)| {
-            let mut pair = name.clone();
-            pair.push("=");
-            pair.push(value);
-            c(&pair)
-        })
-        .collect::<Result<Vec<_>>>()?;
-    Ok(Exec { candidates, argv: CStringArray::new(argv), env: CStringArray::new(env), cwd: c_path(cwd)? })
+    }
+    for word in &argv {
+        if word.as_bytes().contains(&0) {
+            return Err(Error::new(ErrorKind::Validation, format!("argument {word:?} contains a NUL byte")));
+        }
+    }
+    Ok(argv)
 }
 
-fn c(text: &OsStr) -> Result<CString> {
-    CString::new(text.as_bytes())
-        .map_err(|_| Error::new(ErrorKind::Validation, format!("argument {text:?} contains a NUL byte")))
+/// Every place that PATH lets a program be.
+pub(crate) fn places(program: &OsStr, env: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return vec![program.into()];
+    }
+    let path = env.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+    std::env::split_paths(&path).map(|dir| dir.join(program)).collect()
+}
+
+#[cfg(target_os = "linux")]
+mod with_exec {
+    use std::ffi::CString;
+    use std::path::Path;
+
+    use ringfence_linux::plan::Exec;
+    use ringfence_linux::sys::CStringArray;
+
+    use super::*;
+    use crate::view::c_path;
+
+    /// Prepares the request's command, with every place that PATH lets it be.
+    pub(crate) fn prepare(
+        request: &ExecRequest,
+        env: &BTreeMap<OsString, OsString>,
+        cwd: &Path,
+    ) -> Result<Exec> {
+        let argv = words(request)?;
+        let program = argv.first().map(OsString::as_os_str).unwrap_or_default();
+        let candidates =
+            places(program, env).iter().map(|place| c(place.as_os_str())).collect::<Result<_>>()?;
+        let argv: Vec<CString> = argv.iter().map(|word| c(word)).collect::<Result<_>>()?;
+        let env = env
+            .iter()
+            .map(|(name, value)| {
+                let mut pair = name.clone();
+                pair.push("=");
+                pair.push(value);
+                c(&pair)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Exec { candidates, argv: CStringArray::new(argv), env: CStringArray::new(env), cwd: c_path(cwd)? })
+    }
+
+    fn c(text: &OsStr) -> Result<CString> {
+        CString::new(text.as_bytes())
+            .map_err(|_| Error::new(ErrorKind::Validation, format!("argument {text:?} contains a NUL byte")))
+    }
 }
 
 /// Why the command could not be executed at all.
@@ -53,7 +86,7 @@ pub(crate) fn exec_error(request: &ExecRequest, errno: i32) -> Error {
         Command::Shell(_) => "bash".to_owned(),
     };
     let reason = std::io::Error::from_raw_os_error(errno);
-    if errno == libc::ENOENT {
+    if errno == Errno::NOENT.raw_os_error() {
         Error::new(ErrorKind::NotFound, format!("cannot run {program}: {reason}"))
             .hint("is it installed where the sandbox can see it? --allow-read shows a directory")
     } else {

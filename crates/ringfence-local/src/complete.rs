@@ -9,47 +9,8 @@ use ringfence_model::{PathPattern, PathRule, Policy, RuleLayer, RuleSource};
 
 use crate::git;
 use crate::host::{Host, canonical, canonical_or_same};
+use crate::system::System;
 use crate::toolchains::{self, Toolchain};
-
-/// Shown read-only where they exist.
-const SYSTEM: [&str; 12] = [
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/etc",
-    "/opt",
-    "/nix/store",
-    "/gnu/store",
-    // How many processors there are; some runtimes ask here.
-    "/sys/devices/system/cpu",
-];
-
-/// Empty, writable and the sandbox's own.
-const PRIVATE: [&str; 6] = ["/tmp", "/var/tmp", "/dev", "/dev/shm", "/proc", "/run"];
-
-/// Below the system's directories, but nobody's business.
-const SYSTEM_SECRETS: [&str; 16] = [
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/passwd-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/etc/ssh/ssh_host_*_key",
-    "/etc/krb5.keytab",
-    "/etc/wireguard",
-    "/etc/NetworkManager/system-connections",
-    "/etc/docker",
-    "/etc/kubernetes",
-    "/etc/rancher",
-    "/etc/machine-id",
-];
 
 /// Readable inside although the home directory is private: who commits, and how git behaves.
 const HOME_READABLE: [&str; 2] = [".gitconfig", ".config/git"];
@@ -64,7 +25,12 @@ pub struct Completed {
 
 /// Adds the local fence's own rules to `policy`, for commands that start in `project`.
 #[must_use]
-pub fn complete(mut policy: Policy, project: &Path, host: &Host) -> Completed {
+pub fn complete(policy: Policy, project: &Path, host: &Host) -> Completed {
+    complete_for(System::this(), policy, project, host)
+}
+
+/// As [`complete`], for a machine with the directories of `system`.
+pub(crate) fn complete_for(system: &System, mut policy: Policy, project: &Path, host: &Host) -> Completed {
     let detected = |key: &str| RuleSource::layer(RuleLayer::Detected).with_key(key);
     let built_in = || RuleSource::layer(RuleLayer::BuiltIn);
     let fs = &mut policy.filesystem;
@@ -83,15 +49,16 @@ pub fn complete(mut policy: Policy, project: &Path, host: &Host) -> Completed {
         .chain([host.home.clone()])
         .collect();
 
-    let visible: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).filter(|dir| dir.exists()).collect();
+    let visible: Vec<PathBuf> =
+        system.readable.iter().map(PathBuf::from).filter(|dir| dir.exists()).collect();
     for dir in &visible {
         add(&mut fs.allow_read, PathRule::new(dir.as_path(), built_in().with_key("system")));
     }
-    for dir in PRIVATE.iter().map(Path::new).chain([host.home.as_path()]) {
+    for dir in system.private.iter().map(Path::new).chain([host.home.as_path()]) {
         add(&mut fs.private, PathRule::built_in(dir));
     }
-    for path in SYSTEM_SECRETS {
-        add(&mut fs.deny, PathRule::built_in(path));
+    for path in system.secrets {
+        add(&mut fs.deny, PathRule::built_in(*path));
     }
 
     let shown: Vec<&Path> = visible.iter().map(PathBuf::as_path).collect();

@@ -52,6 +52,14 @@ pub fn canonical_or_same(path: &Path) -> PathBuf {
 }
 
 /// The path with every link resolved, if it exists.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn canonical(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
+}
+
+/// The path with every link resolved, if it exists.
+#[cfg(target_os = "linux")]
 #[must_use]
 pub fn canonical(path: &Path) -> Option<PathBuf> {
     use rustix::fs::{Mode, OFlags};

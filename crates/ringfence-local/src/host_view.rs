@@ -4,21 +4,18 @@
 //! denied parts are left out by allowing everything around them, one by one. In trees that are written that
 //! would forbid new files; there the supervisor alone refuses, and [`HostView::by_supervisor`] says what.
 
-use std::collections::BTreeMap;
-use std::ffi::CString;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_linux::landlock::Rights;
 use ringfence_linux::plan::LandlockRule;
 use ringfence_model::policy::Filesystem;
-use ringfence_model::{
-    Access, DenyReason, Error, ErrorKind, PathOutcome, PathRule, Policy, Result, RuleLayer, RuleSource,
-};
+use ringfence_model::{Access, PathRule, Policy, Result, RuleLayer, RuleSource};
 
-use crate::environment::Places;
+use crate::own_directory::trees;
 use crate::scan::Found;
 use crate::view::{self, c_path};
+
+pub(crate) use crate::own_directory::OwnDirectory;
 
 /// Usable inside. Terminals of the person, disks and the rest are not.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
@@ -78,23 +75,6 @@ fn is_device(path: &Path) -> bool {
     DEVICES.iter().any(|device| path == Path::new(device))
 }
 
-/// What is allowed, and whether for writing, outermost first.
-fn trees(fs: &Filesystem) -> BTreeMap<PathBuf, bool> {
-    let mut trees = BTreeMap::new();
-    for (rules, writable) in [(&fs.allow_read, false), (&fs.allow_write, true)] {
-        for path in rules.iter().filter_map(|rule| rule.path.as_literal()) {
-            trees.insert(path.to_owned(), writable);
-        }
-    }
-    trees.retain(|path: &PathBuf, _| {
-        !matches!(fs.decide(path, Access::Read).outcome, PathOutcome::Denied(DenyReason::Denied))
-    });
-    for grant in fs.grants.iter() {
-        trees.insert(grant.path.clone(), grant.access == Access::Write);
-    }
-    trees
-}
-
 impl HostView {
     fn rule(&mut self, path: &Path, rights: Rights) -> Result<()> {
         self.landlock.push(LandlockRule { path: c_path(path)?, rights });
@@ -137,70 +117,14 @@ fn launcher_rule() -> RuleSource {
     RuleSource::layer(RuleLayer::Call).with_key("launcher landlock")
 }
 
-/// A directory on the host that is the sandbox's own home and room for temporary files. Gone when dropped, if
-/// the keeper has not removed it.
-#[derive(Debug)]
-pub(crate) struct OwnDirectory {
-    path: PathBuf,
-    pub(crate) c_path: CString,
-    pub(crate) places: Places,
-}
-
+/// The command may write to the sandbox's own directory.
 impl OwnDirectory {
-    /// Makes one below `base` under a name that nobody can guess.
-    pub(crate) fn new(base: &Path) -> Result<Self> {
-        let failed = |what: &str, error: std::io::Error| {
-            let message = format!("cannot make the sandbox's own directory: {what}");
-            Error::new(ErrorKind::SandboxDenied, message).caused_by(error)
-        };
-        let mut random = [0_u8; 12];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-            .map_err(|errno| failed("no random name", errno.into()))?;
-        let name: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = base.join(format!("ringfence-{name}"));
-        let make = |path: &Path| {
-            // Fails on whatever is there already, a link included.
-            let made = std::fs::DirBuilder::new().mode(0o700).create(path);
-            made.map_err(|error| failed(&path.display().to_string(), error))
-        };
-        make(&path)?;
-        let places = Places { home: path.join("home"), tmp: path.join("tmp"), run: path.join("run") };
-        let own = Self { c_path: c_path(&path)?, path, places };
-        for place in [&own.places.home, &own.places.tmp, &own.places.run] {
-            make(place)?;
-        }
-        Ok(own)
-    }
-
-    /// Puts links into its home to what the command may see of the person's: tool chains and programs look
-    /// for their files there.
-    pub(crate) fn furnish(&self, home: &Path, fs: &Filesystem) {
-        for path in trees(fs).keys() {
-            let Ok(relative) = path.strip_prefix(home) else { continue };
-            let link = self.places.home.join(relative);
-            if relative.as_os_str().is_empty() || link.symlink_metadata().is_ok() || !path.exists() {
-                continue;
-            }
-            // Without a link the program looks elsewhere or says what it misses.
-            if link.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok()) {
-                let _ = std::os::unix::fs::symlink(path, link);
-            }
-        }
-    }
-
     pub(crate) fn rule(&self) -> PathRule {
-        PathRule::new(self.path.as_path(), launcher_rule())
+        PathRule::new(self.path(), launcher_rule())
     }
 
     pub(crate) fn landlock_rule(&self) -> LandlockRule {
         LandlockRule { path: self.c_path.clone(), rights: Rights::Write }
-    }
-}
-
-impl Drop for OwnDirectory {
-    fn drop(&mut self) {
-        // Usually the keeper was first.
-        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
@@ -244,38 +168,5 @@ mod tests {
         ];
         assert_eq!(rules, expected.map(|(path, rights)| (path.to_owned(), rights)));
         assert_eq!(view.by_supervisor, [root.join("work/.env")]);
-    }
-
-    #[test]
-    fn what_may_be_seen_of_the_home_is_linked_into_the_own_one() {
-        let temp = tempfile::tempdir().unwrap();
-        let home = temp.path().canonicalize().unwrap();
-        std::fs::create_dir_all(home.join(".cargo/bin")).unwrap();
-        std::fs::write(home.join(".gitconfig"), "[user]").unwrap();
-        let fs = Filesystem {
-            allow_read: vec![
-                PathRule::built_in(home.join(".gitconfig")),
-                PathRule::built_in(home.join(".cargo/bin")),
-                PathRule::built_in(home.join("gone")),
-            ],
-            ..Filesystem::default()
-        };
-        let own = OwnDirectory::new(&home).unwrap();
-        own.furnish(&home, &fs);
-        assert_eq!(std::fs::read_to_string(own.places.home.join(".gitconfig")).unwrap(), "[user]");
-        assert!(own.places.home.join(".cargo/bin").is_dir());
-        assert!(own.places.home.join("gone").symlink_metadata().is_err());
-    }
-
-    #[test]
-    fn the_own_directory_is_closed_to_others_and_goes() {
-        use std::os::unix::fs::PermissionsExt;
-        let temp = tempfile::tempdir().unwrap();
-        let own = OwnDirectory::new(temp.path()).unwrap();
-        let mode = own.path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o700);
-        assert!(own.places.home.is_dir() && own.places.tmp.is_dir());
-        drop(own);
-        assert_eq!(temp.path().read_dir().unwrap().count(), 0);
     }
 }

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod approval;
+mod asker;
 mod built;
 mod bwrap;
 pub mod capture;
@@ -17,9 +18,17 @@ mod host_view;
 pub mod launcher;
 mod limits;
 pub mod native;
+mod own_directory;
 pub mod prompt;
+mod reached;
 mod relay;
 pub mod scan;
+mod streams;
+mod system;
 pub mod terminal;
 pub mod toolchains;
+mod verdict;
 pub mod view;
+mod wake;
+
+pub use ringfence_linux::bwrap::{STAGE_ARGUMENT, run_stage};

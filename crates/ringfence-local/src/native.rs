@@ -14,11 +14,12 @@ use ringfence_linux::seccomp::{self, Precision};
 use ringfence_linux::supervisor::{Ask, Supervisor};
 use ringfence_linux::warden::{Attend, Outcome, attend};
 use ringfence_model::{
-    Assurance, Command, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result,
-    Stdin, Usage, Violation,
+    Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
+    Violation,
 };
 
-use crate::approval::{Approval, Asker};
+use crate::approval::Approval;
+use crate::asker::Asker;
 use crate::built::{Ground, Ready};
 use crate::capture::Capture;
 use crate::choice::{Choice, Chosen};
@@ -28,10 +29,12 @@ use crate::environment;
 use crate::host::{Host, canonical_or_same};
 use crate::launcher::{self, LaunchOptions, Launcher};
 use crate::limits::LimitPlan;
-use crate::prompt::Pause;
 use crate::relay;
 use crate::scan;
 use crate::terminal::{self, RawTerminal};
+use crate::verdict::blocking;
+
+pub use crate::streams::{CallersTerminal, Streams};
 
 /// A fence that is ready to be built: the plan is computed once per policy and reused for each run.
 #[derive(Debug)]
@@ -122,6 +125,7 @@ impl Native {
         let Ground { host, policy, cwd, .. } = &self.ground;
         let ready = chosen.built.ready(&self.ground)?;
         let cwd = request.cwd.as_ref().map_or_else(|| cwd.clone(), |cwd| canonical_or_same(cwd));
+        ready.refuse_unseen(&cwd)?;
         let env = environment::build(&policy.environment, host, &ready.places(host), &cwd, &request.env);
         let exec = command::prepare(request, &env, &cwd)?;
         let timeout = match (request.timeout_ms, policy.limits.timeout_ms) {
@@ -208,28 +212,6 @@ struct Attempt<'a> {
     launch_failed: &'a RefCell<Option<LaunchError>>,
 }
 
-/// Where the command's output goes.
-#[derive(Debug, Clone, Copy)]
-pub enum Streams<'a> {
-    /// The caller's own descriptors, handed to the command as they are.
-    Inherit([BorrowedFd<'a>; 3]),
-    /// Collected in the result, and streamed as events.
-    Capture,
-    /// A terminal of its own, connected to the caller's.
-    Terminal(CallersTerminal<'a>),
-}
-
-/// The terminal somebody sits at.
-#[derive(Debug, Clone, Copy)]
-pub struct CallersTerminal<'a> {
-    pub input: BorrowedFd<'a>,
-    pub output: BorrowedFd<'a>,
-    /// Readable when it changed its size; see [`terminal::resize_events`].
-    pub resized: Option<BorrowedFd<'a>>,
-    /// Lets somebody else read its input for a while.
-    pub pause: Option<&'a Pause>,
-}
-
 #[derive(Debug)]
 struct Collected {
     stdout: Capture,
@@ -265,7 +247,7 @@ impl Run<'_> {
         ours: [OwnedFd; N],
         on_terminal: impl FnMut(OwnedFd),
     ) -> Result<Outcome> {
-        let Ready { plan, policy, built, .. } = self.ready;
+        let Ready { plan, policy, watched, .. } = self.ready;
         let limits = &self.ground.limits;
         let mut group = None;
         let mut place = |pid: i32| {
@@ -282,7 +264,7 @@ impl Run<'_> {
             self.violations.borrow_mut().push(violation);
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
-        let supervisor = Supervisor::new(&policy.filesystem, &built.watched, ask, &mut report);
+        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &mut report);
         let mut attendant =
             Attendant { supervisor, on_terminal, asker: self.asker.as_deref(), chosen: self.chosen };
         let wake = self.asker.as_deref().map(Asker::wake);
@@ -434,14 +416,6 @@ fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Result<()> {
             .hint("start in the project's own directory, or name it with --project"));
     }
     Ok(())
-}
-
-/// The violation that makes the result a blocked one: of a resource on the deny list always, of anything
-/// else when the command failed. The last such is the likeliest cause.
-fn blocking(violations: &[Violation], exit_code: i32) -> Option<&Violation> {
-    let mut stopped = violations.iter().rev().filter(|violation| violation.blocked);
-    let listed = stopped.clone().find(|violation| violation.reason == Some(DenyReason::Denied));
-    listed.or_else(|| stopped.next().filter(|_| exit_code != 0))
 }
 
 /// The shell's convention, with timeouts told apart.

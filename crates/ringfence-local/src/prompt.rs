@@ -8,25 +8,23 @@ use std::time::{Duration, Instant};
 use ringfence_fence::BoxFuture;
 use ringfence_fence::approve::{Approver, Question};
 use ringfence_model::{Access, Decision, Operation};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::terminal::RawTerminal;
+use crate::wake::Wake;
 
 /// Keeps whoever copies the terminal's input from taking the answer.
 #[derive(Debug)]
 pub struct Pause {
     paused: AtomicBool,
-    wake: OwnedFd,
+    wake: Wake,
 }
 
 impl Pause {
     pub fn new() -> rustix::io::Result<Self> {
-        Ok(Self {
-            paused: AtomicBool::new(false),
-            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-        })
+        Ok(Self { paused: AtomicBool::new(false), wake: Wake::new()? })
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -34,13 +32,13 @@ impl Pause {
     }
 
     /// Readable when [`is_paused`](Self::is_paused) may have changed.
-    pub(crate) fn wake(&self) -> rustix::fd::BorrowedFd<'_> {
-        self.wake.as_fd()
+    pub(crate) fn wake(&self) -> &Wake {
+        &self.wake
     }
 
     fn set(&self, paused: bool) {
         self.paused.store(paused, Ordering::Release);
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        self.wake.wake();
     }
 }
 

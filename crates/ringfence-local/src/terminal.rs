@@ -3,7 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::prompt::Pause;
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::streams::CallersTerminal;
+use crate::wake::Wake;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 
@@ -32,10 +34,22 @@ impl Drop for RawTerminal<'_> {
 }
 
 /// A descriptor that becomes readable when the caller's terminal changes its size. Call it before any
-/// other thread exists: the signal must be blocked in all of them.
+/// other thread exists: the signal must be blocked in all of them. Without one, the size is looked at a few
+/// times a second.
+#[cfg(target_os = "linux")]
 pub fn resize_events() -> Option<OwnedFd> {
     ringfence_linux::sys::signal_fd(libc::SIGWINCH).ok()
 }
+
+/// No descriptor here becomes readable when the caller's terminal changes its size; the size is looked at a
+/// few times a second instead.
+#[cfg(not(target_os = "linux"))]
+pub fn resize_events() -> Option<OwnedFd> {
+    None
+}
+
+/// How often the size is looked at where nothing tells that it changed.
+const LOOK_AT_SIZE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 pub(crate) fn size(fd: BorrowedFd<'_>) -> Winsize {
     tcgetwinsize(fd).unwrap_or(Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })
@@ -43,6 +57,7 @@ pub(crate) fn size(fd: BorrowedFd<'_>) -> Winsize {
 
 /// Copies both ways until the sandbox's side is closed. `resized` becomes readable when the person's
 /// terminal changes its size; while `pause` is on, the person's input is left to somebody else.
+#[cfg(target_os = "linux")]
 pub(crate) fn relay(
     master: &OwnedFd,
     input: BorrowedFd<'_>,
@@ -50,30 +65,45 @@ pub(crate) fn relay(
     resized: Option<BorrowedFd<'_>>,
     pause: Option<&Pause>,
 ) {
+    relay_until(master, CallersTerminal { input, output, resized, pause }, None);
+}
+
+/// As [`relay`], or until `stop` wakes and nothing is left to copy: a process that outlives the command may
+/// keep the terminal open.
+pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop: Option<&Wake>) {
+    let CallersTerminal { input, output, resized, pause } = terminal;
     let mut buffer = [0_u8; 16 * 1024];
     let mut input_open = true;
+    let mut last_size = size(input);
     loop {
         let listening = input_open && !pause.is_some_and(Pause::is_paused);
         let (input_fd, input_events) = watch(master, listening.then_some(input));
         let (size_fd, size_events) = watch(master, resized);
-        let (pause_fd, pause_events) = watch(master, pause.map(Pause::wake));
+        let (pause_fd, pause_events) = watch(master, pause.map(|pause| pause.wake().fd()));
+        let (stop_fd, stop_events) = watch(master, stop.map(Wake::fd));
         let mut fds = [
             PollFd::new(master, PollFlags::IN),
             PollFd::from_borrowed_fd(input_fd, input_events),
             PollFd::from_borrowed_fd(size_fd, size_events),
             PollFd::from_borrowed_fd(pause_fd, pause_events),
+            PollFd::from_borrowed_fd(stop_fd, stop_events),
         ];
-        match poll(&mut fds, None) {
+        let timeout = resized.is_none().then_some(&LOOK_AT_SIZE);
+        match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
-        let [from_master, from_input, from_size, from_pause] =
-            [fds[0].revents(), fds[1].revents(), fds[2].revents(), fds[3].revents()];
+        let [from_master, from_input, from_size, from_pause, from_stop] =
+            [0, 1, 2, 3, 4].map(|index| fds[index].revents());
+        if stop_events.contains(PollFlags::IN) && from_stop.contains(PollFlags::IN) && from_master.is_empty()
+        {
+            return;
+        }
         if let Some(pause) = pause
             && from_pause.contains(PollFlags::IN)
             && pause_events.contains(PollFlags::IN)
         {
-            let _ = rustix::io::read(pause.wake(), &mut buffer[..8]);
+            pause.wake().clear();
             // Whether to listen has to be looked at again before anything is read.
             continue;
         }
@@ -82,6 +112,9 @@ pub(crate) fn relay(
         {
             let _ = rustix::io::read(resized, &mut buffer);
             let _ = tcsetwinsize(master, size(input));
+        } else if resized.is_none() && last_size != size(input) {
+            last_size = size(input);
+            let _ = tcsetwinsize(master, last_size);
         }
         if listening && from_input.intersects(PollFlags::IN | PollFlags::HUP) {
             match rustix::io::read(input, &mut buffer) {

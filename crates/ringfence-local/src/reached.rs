@@ -1,0 +1,108 @@
+//! What is said when a limit was reached.
+
+use ringfence_model::{Limits, Operation, Violation, ViolationKind};
+use rustix::process::Signal;
+
+use crate::capture::Capture;
+
+/// How a command ended, as far as limits are concerned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    pub(crate) timed_out: bool,
+    pub(crate) signal: Option<i32>,
+    pub(crate) exit_code: i32,
+    /// None where it is not measured.
+    pub(crate) cpu_us: Option<u64>,
+}
+
+/// The limits that hold for each process, for the clock and for the output: what of them was reached.
+pub(crate) fn by_one_process(limits: &Limits, end: &End, outputs: &[&Capture]) -> Vec<Violation> {
+    let mut reached = Vec::new();
+    if end.timed_out {
+        let message = match limits.timeout_ms {
+            Some(limit) => format!("ended after the time limit of {limit} ms"),
+            None => "ended after its time limit".to_owned(),
+        };
+        reached.push(violation("time", true, message));
+    }
+    // A signal that nothing but the limit sends; through a shell it shows as its exit code.
+    let ended_by =
+        |signal: Signal| end.signal == Some(signal.as_raw()) || end.exit_code == 128 + signal.as_raw();
+    if let Some(limit) = limits.max_file_size_bytes
+        && ended_by(Signal::XFSZ)
+    {
+        let message = format!("a file grew beyond the limit of {}", size(limit));
+        reached.push(violation("fileSize", end.signal.is_some(), message));
+    }
+    if let Some(limit) = limits.max_cpu_seconds
+        && (ended_by(Signal::XCPU)
+            || (ended_by(Signal::KILL) && end.cpu_us.is_some_and(|used| used / 1_000_000 >= limit)))
+    {
+        let message = format!("the limit of {limit} s of CPU time was reached");
+        reached.push(violation("cpu", end.signal.is_some(), message));
+    }
+    if let Some(limit) = limits.max_output_bytes {
+        for output in outputs.iter().filter(|output| output.truncated()) {
+            let message = format!("{} of output, of which {} are kept", size(output.total()), size(limit));
+            reached.push(violation("output", true, message));
+        }
+    }
+    reached
+}
+
+pub(crate) fn violation(resource: &str, certain: bool, message: String) -> Violation {
+    let kind = ViolationKind::ResourceLimit;
+    Violation {
+        kind,
+        severity: kind.default_severity(),
+        operation: Operation::Limit,
+        resource: resource.to_owned(),
+        access: None,
+        reason: None,
+        rule: Some(format!("limits.{resource}")),
+        rule_source: None,
+        pid: None,
+        program: None,
+        argv: vec![],
+        time_ms: now_ms(),
+        certain,
+        blocked: true,
+        message,
+    }
+}
+
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// `512 MiB`, `1.5 GiB`, `100 bytes`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["bytes", "KiB", "MiB", "GiB"];
+    let mut unit = 0;
+    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+    let mut value = bytes as f64;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(value.fract() != 0.0);
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// Milliseconds since the epoch.
+pub(crate) fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!(size(100), "100 bytes");
+        assert_eq!(size(512 << 20), "512 MiB");
+        assert_eq!(size(1536 << 20), "1.5 GiB");
+    }
+}
