@@ -204,7 +204,9 @@ impl Ground {
 /// What a sandbox on the host's own files does not promise.
 fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf]) -> Vec<String> {
     let mut degraded = vec![
-        "no namespaces: processes of the host are visible in /proc, by name and arguments".to_owned(),
+        "no namespaces: processes of the host can be counted in /proc, and the supervisor alone keeps their \
+         names and arguments back"
+            .to_owned(),
         "the home directory and the place for temporary files are directories of the host, removed at the end; \
          /tmp and /dev/shm themselves are refused"
             .to_owned(),

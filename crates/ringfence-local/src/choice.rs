@@ -77,7 +77,7 @@ fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>
             Ok(built) => {
                 let chosen = Chosen { built, why, unsupervised: AtomicBool::new(false) };
                 let assurance = chosen.assurance(ground);
-                launcher::refuse_unless_held(&ground.options.required, launcher, &assurance)?;
+                launcher::refuse_unless_held(&ground.options.required, launcher, &assurance, &chosen.why)?;
                 return Ok(chosen);
             }
             Err(NoFence::Refused(error)) => return Err(error),

@@ -65,6 +65,13 @@ pub(crate) fn lay_out(fs: &Filesystem, hidden: &[PathBuf], found: &Found, cwd: &
     host.by_supervisor.sort();
     host.by_supervisor.dedup();
     host.fixed.clone_from(&host.by_supervisor);
+    // What lies below something of the list need not be named.
+    let all = std::mem::take(&mut host.by_supervisor);
+    for path in all {
+        if !host.by_supervisor.last().is_some_and(|last| path.starts_with(last)) {
+            host.by_supervisor.push(path);
+        }
+    }
     if !fs.decide(cwd, Access::Read).allowed() {
         return Err(view::invisible(fs, cwd));
     }

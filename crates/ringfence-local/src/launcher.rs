@@ -188,6 +188,7 @@ pub(crate) fn refuse_unless_held(
     required: &[Requirement],
     launcher: Launcher,
     assurance: &Assurance,
+    why: &[String],
 ) -> Result<()> {
     let missing: Vec<String> =
         required.iter().filter_map(|required| required.missing(launcher, assurance)).collect();
@@ -196,10 +197,8 @@ pub(crate) fn refuse_unless_held(
     }
     let message =
         format!("required, but not held by the {} launcher here: {}", launcher.name(), missing.join("; "));
-    let mut error = Error::new(ErrorKind::SandboxDenied, message);
-    if !assurance.degraded.is_empty() {
-        error = error.hint(assurance.degraded.join("; "));
-    }
+    let error = Error::new(ErrorKind::SandboxDenied, message);
+    let error = why.iter().fold(error, |error, why| error.hint(why.as_str()));
     Err(error.hint("drop the requirement, or run `ringfence doctor` to see what is missing here"))
 }
 
@@ -242,7 +241,7 @@ mod tests {
         let required = LaunchOptions::read(&options).unwrap().required;
         let mut assurance = Assurance::unsandboxed();
         assurance.layers = vec![Layer::Landlock, Layer::Supervisor];
-        let error = refuse_unless_held(&required, Launcher::Landlock, &assurance).unwrap_err();
+        let error = refuse_unless_held(&required, Launcher::Landlock, &assurance, &[]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::SandboxDenied);
         assert!(error.message.contains("mountNamespace"), "{error}");
         assert!(!error.message.contains("supervisor"), "{error}");

@@ -3,4 +3,5 @@
 
 mod suite {
     mod conformance;
+    mod launchers;
 }

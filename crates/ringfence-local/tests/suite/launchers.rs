@@ -1,0 +1,217 @@
+//! Every launcher, put to the same suite, and what is particular to each.
+
+use ringfence_fence::CreateOptions;
+use ringfence_fence::conformance::{self, Contender, cases};
+use ringfence_local::native::{Native, Streams};
+use ringfence_model::{ExecRequest, ExecResult, Result};
+use serde_json::json;
+
+const STAGE: &str = env!("CARGO_BIN_EXE_ringfence-stage");
+
+fn by(launcher: &str, mut options: CreateOptions, request: &ExecRequest) -> Result<ExecResult> {
+    options.provider_options = json!({ "launcher": launcher, "stage": STAGE });
+    Native::prepare(options)?.run(request, Streams::Capture, &|_| ())
+}
+
+fn options(project: &std::path::Path, provider: serde_json::Value) -> CreateOptions {
+    let mut policy = ringfence_model::Policy::default();
+    policy.filesystem.allow_write.push(ringfence_model::PathRule::built_in(project));
+    policy.filesystem.deny.push(ringfence_model::PathRule::built_in("**/.env"));
+    CreateOptions {
+        cwd: project.to_owned(),
+        policy,
+        environment: std::env::vars_os().collect(),
+        provider_options: provider,
+    }
+}
+
+fn project() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("ringfence-launchers-").tempdir().unwrap()
+}
+
+const ALL: [&str; 4] = ["native", "bwrap", "landlock", "network-only"];
+
+#[test]
+fn each_launcher_says_who_it_is_and_passes_bytes_and_codes() {
+    let project = project();
+    for launcher in ALL {
+        let mut request = ExecRequest::shell("cat; printf 'e\\377' >&2; exit 42");
+        request.stdin = ringfence_model::Stdin::Bytes(vec![0, 255, b'\n', 7]);
+        let result = by(launcher, options(project.path(), json!(null)), &request).unwrap();
+        assert_eq!(result.sandbox.adapter, format!("local/{launcher}"));
+        assert_eq!(result.exit_code, 42, "{launcher}: {result:?}");
+        assert_eq!(result.stdout, [0, 255, b'\n', 7], "{launcher}");
+        assert_eq!(result.stderr, b"e\xff", "{launcher}");
+    }
+}
+
+#[test]
+fn each_launcher_ends_the_whole_tree_at_the_timeout() {
+    let project = project();
+    for launcher in ALL {
+        let marker = format!("{}.{}", 700 + std::process::id() % 1000, launcher.len());
+        let script = format!(
+            "(setsid sleep {marker} &) ; trap '' TERM; sleep {marker} & sleep {marker}; sleep {marker}"
+        );
+        let request = ExecRequest { timeout_ms: Some(300), ..ExecRequest::shell(script) };
+        let result = by(launcher, options(project.path(), json!(null)), &request).unwrap();
+        assert!(result.timed_out && result.exit_code == 124, "{launcher}: {result:?}");
+        let left: Vec<String> = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok())
+            .filter(|line| line.contains(&marker))
+            .collect();
+        assert!(left.is_empty(), "{launcher}: {left:?}");
+    }
+}
+
+#[test]
+fn nobody_gets_network_only_for_a_whole_fence() {
+    let project = project();
+    let native = Native::prepare(options(project.path(), json!({ "launcher": "network-only" }))).unwrap();
+    let assurance = native.assurance();
+    assert_eq!(assurance.effective, ringfence_model::PolicyMode::None);
+    assert!(assurance.degraded[0].contains("NETWORK ONLY"), "{assurance:?}");
+    let script = "exec 3<>/dev/tcp/192.0.2.1/80 && echo reached; ip -o link 2>/dev/null | wc -l";
+    let result = native.run(&ExecRequest::shell(script), Streams::Capture, &|_| ()).unwrap();
+    assert!(!String::from_utf8_lossy(&result.stdout).contains("reached"), "{result:?}");
+}
+
+#[test]
+fn the_strongest_launcher_is_taken_and_a_requirement_is_held_or_refused() {
+    let project = project();
+    let run = |provider| {
+        Native::prepare(options(project.path(), provider))?.run(
+            &ExecRequest::argv(["true"]),
+            Streams::Capture,
+            &|_| (),
+        )
+    };
+    let required = json!({ "require": ["native", "namespaces", "landlock", "supervisor", "seccomp"] });
+    assert_eq!(run(required).unwrap().sandbox.adapter, "local/native");
+    let refused = run(json!({ "launcher": "landlock", "require": ["mountNamespace"] })).unwrap_err();
+    assert_eq!(refused.kind, ringfence_model::ErrorKind::SandboxDenied);
+    assert!(refused.message.contains("mountNamespace"), "{refused}");
+    let refused = run(json!({ "precision": "off", "require": ["supervisor"] })).unwrap_err();
+    assert!(refused.message.contains("supervisor"), "{refused}");
+}
+
+#[test]
+fn a_launcher_that_is_asked_for_and_missing_is_an_error_with_a_remedy() {
+    let project = project();
+    let run = |provider| {
+        Native::prepare(options(project.path(), provider))?.run(
+            &ExecRequest::argv(["true"]),
+            Streams::Capture,
+            &|_| (),
+        )
+    };
+    let error =
+        run(json!({ "launcher": "bwrap", "bwrapPath": "no-such-bwrap", "stage": STAGE })).unwrap_err();
+    assert_eq!(error.kind, ringfence_model::ErrorKind::SandboxDenied);
+    assert!(error.message.contains("no-such-bwrap is not installed"), "{error}");
+    assert!(error.hints.iter().any(|hint| hint.contains("bubblewrap")), "{:?}", error.hints);
+    let error = run(json!({ "launcher": "bwrap" })).unwrap_err();
+    assert!(error.message.contains("providerOptions.stage"), "{error}");
+    // One that fails says so in its own words.
+    let error =
+        run(json!({ "launcher": "bwrap", "bwrapPath": "/usr/bin/false", "stage": STAGE })).unwrap_err();
+    assert!(error.message.contains("/usr/bin/false did not start the sandbox"), "{error}");
+}
+
+#[test]
+fn the_landlock_launcher_leaves_nothing_on_the_host() {
+    let project = project();
+    let room = tempfile::tempdir().unwrap();
+    let mut options = options(project.path(), json!(null));
+    options.environment.insert("TMPDIR".into(), room.path().into());
+    let script =
+        "mkdir -p ~/a/b; chmod 000 ~/a/b; touch $TMPDIR/x; ln -s / ~/l; echo $HOME; ls -A $HOME | wc -l";
+    let result = by("landlock", options, &ExecRequest::shell(script)).unwrap();
+    let stdout = String::from_utf8_lossy(&result.stdout);
+    assert!(stdout.starts_with(room.path().to_str().unwrap()), "{result:?}");
+    assert_eq!(std::fs::read_dir(room.path()).unwrap().count(), 0, "{stdout}");
+    assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn sockets_of_the_host_are_out_of_reach_without_namespaces_too() {
+    let (project, outside) = (project(), tempfile::tempdir().unwrap());
+    let inside = std::os::unix::net::UnixListener::bind(project.path().join("s")).unwrap();
+    let beyond = std::os::unix::net::UnixListener::bind(outside.path().join("s")).unwrap();
+    for listener in [&inside, &beyond] {
+        listener.set_nonblocking(true).unwrap();
+    }
+    let script = format!(
+        "import socket,os\n\
+         for a in ['s', '{0}/s', '{0}/none']:\n\
+         \x20 s=socket.socket(socket.AF_UNIX)\n\
+         \x20 try: s.connect(a); s.send(b'x'); print('reached', a)\n\
+         \x20 except OSError as e: print('no')\n\
+         for f,t in [(socket.AF_INET, socket.SOCK_DGRAM), (socket.AF_UNIX, socket.SOCK_DGRAM)]:\n\
+         \x20 try: socket.socket(f,t); print('made')\n\
+         \x20 except OSError: print('no')\n\
+         l=socket.socket(socket.AF_UNIX); l.bind(os.environ['TMPDIR']+'/own'); l.listen()\n\
+         c=socket.socket(socket.AF_UNIX); c.connect(os.environ['TMPDIR']+'/own'); print('own')\n",
+        outside.path().display()
+    );
+    let request = ExecRequest::argv(["python3", "-c", script.as_str()]);
+    let result = by("landlock", options(project.path(), json!(null)), &request).unwrap();
+    assert_eq!(String::from_utf8_lossy(&result.stdout), "no\nno\nno\nno\nno\nown\n", "{result:?}");
+    for listener in [inside, beyond] {
+        if let Ok((mut reached, _)) = listener.accept() {
+            let mut bytes = Vec::new();
+            reached.set_nonblocking(false).unwrap();
+            let _ = std::io::Read::read_to_end(&mut reached, &mut bytes);
+            assert!(bytes.is_empty(), "a byte came out of the sandbox");
+        }
+    }
+}
+
+fn conforms(contender: &Contender<'_>) {
+    let base = tempfile::Builder::new().prefix("ringfence-conformance-").tempdir().unwrap();
+    let only = std::env::var("CONFORMANCE").unwrap_or_default();
+    let environment = std::env::vars_os().collect();
+    let matrix =
+        conformance::run(std::slice::from_ref(contender), &cases::all(), base.path(), &environment, &only);
+    println!("{matrix}");
+    let failures = matrix.failures();
+    assert!(
+        failures.is_empty(),
+        "{} of {} cases failed:\n{}",
+        failures.len(),
+        matrix.rows(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn the_bwrap_launcher_conforms() {
+    conforms(&Contender {
+        name: "bwrap",
+        run: &|options, request| by("bwrap", options, request),
+        excused: &[],
+    });
+}
+
+#[test]
+fn the_landlock_launcher_conforms() {
+    conforms(&Contender {
+        name: "landlock",
+        run: &|options, request| by("landlock", options, request),
+        excused: &[
+            (
+                "write/tmp-is-private",
+                "without mounts /tmp is the host's, and refused; TMPDIR leads to a private one",
+            ),
+            ("environment/basics", "without mounts HOME leads to a private directory elsewhere"),
+            (
+                "protect/home-file-that-does-not-exist",
+                "the private home is removed at the end, so no name in it is worth protecting",
+            ),
+            ("network/own-loopback-works", "without a network namespace there is no loopback of its own"),
+            ("network/only-loopback", "without a network namespace the host's interfaces can be listed"),
+        ],
+    });
+}
