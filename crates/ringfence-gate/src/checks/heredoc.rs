@@ -1,0 +1,37 @@
+//! Here-documents whose delimiter is not what it seems.
+
+use ringfence_model::ViolationKind;
+
+use super::{Check, Report};
+use crate::finding::Rule;
+use crate::shell::Cmd;
+
+const EXPANDING: Rule =
+    Rule::deny("heredoc-delimiter", "use a plain word as delimiter, quoted: <<'EOF'");
+const UNQUOTED: Rule = Rule::note("heredoc-unquoted", "quote the delimiter if nothing is meant to expand: <<'EOF'");
+
+/// Delimiters with an expansion in them; bodies that expand.
+#[derive(Debug)]
+pub(super) struct Heredoc;
+
+impl Check for Heredoc {
+    fn name(&self) -> &'static str {
+        "heredoc_injection"
+    }
+
+    fn kind(&self) -> ViolationKind {
+        ViolationKind::HeredocInjection
+    }
+
+    fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
+        for redir in cmd.redirs {
+            let Some((delimiter, quoted)) = &redir.delimiter else { continue };
+            let expanding = delimiter.contains(['$', '`']);
+            if expanding {
+                report.add(EXPANDING, redir.span, format!("the delimiter `{delimiter}` looks like an expansion"));
+            } else if !quoted && redir.expands {
+                report.add(UNQUOTED, redir.span, "the delimiter is not quoted, so the body expands");
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Commands that are worth a word, wherever they stand.
+
+use ringfence_model::{Severity, ViolationKind};
+
+use super::{Check, Report};
+use crate::finding::Rule;
+use crate::shell::Cmd;
+
+const EVAL: Rule = Rule::ask("eval", "write the command out instead of handing it to eval");
+const NETWORK: Rule = Rule::note("network-tool", "the fence gives no network unless a host is allowed");
+const PROCESS: Rule = Rule::note("process-tool", "only processes inside the fence are reached");
+const DECODE: Rule = Rule::note("base64-decode", "look at the decoded text before it is used").at(Severity::High);
+const SHELL: Rule = Rule::note("shell-command", "write the command itself");
+
+const NETWORK_TOOLS: &[&str] =
+    &["curl", "wget", "nc", "netcat", "ncat", "ssh", "scp", "rsync", "ftp", "sftp", "telnet", "socat"];
+const PROCESS_TOOLS: &[&str] = &["kill", "pkill", "killall", "nohup", "disown"];
+
+/// `eval` asks; network tools, process tools, `sh -c` and decoding are only mentioned.
+#[derive(Debug)]
+pub(super) struct Pattern;
+
+impl Check for Pattern {
+    fn name(&self) -> &'static str {
+        "dangerous_pattern"
+    }
+
+    fn kind(&self) -> ViolationKind {
+        ViolationKind::DangerousPattern
+    }
+
+    fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
+        let name = cmd.name;
+        if name == "eval" && cmd.args.len() > 1 {
+            report.add(EVAL, cmd.span, "`eval` runs a text that was put together");
+        } else if NETWORK_TOOLS.contains(&name) {
+            report.add(NETWORK, cmd.span, format!("`{name}` uses the network"));
+        } else if PROCESS_TOOLS.contains(&name) {
+            report.add(PROCESS, cmd.span, format!("`{name}` acts on other processes"));
+        } else if name == "base64" && cmd.rest().iter().any(|arg| arg.val.prefix().starts_with("-d") || arg.val.prefix().starts_with("--d") || arg.is("-D")) {
+            report.add(DECODE, cmd.span, "a text is decoded");
+        } else if crate::is_shell(name) && cmd.rest().iter().any(|arg| arg.val.prefix().starts_with('-') && arg.val.prefix().ends_with('c')) {
+            report.add(SHELL, cmd.span, format!("`{name} -c` runs a text"));
+        }
+    }
+}

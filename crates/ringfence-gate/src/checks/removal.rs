@@ -1,0 +1,184 @@
+//! Removal of what must stay. One table of paths.
+//!
+//! | what | verdict |
+//! |---|---|
+//! | the root, [`CRITICAL`] paths, all of [`SYSTEM`] and what is below | deny |
+//! | the home directory, whole or by `*` | deny |
+//! | below home outside the project, the whole project, `.git`, elsewhere | ask |
+//! | what only running can tell | ask |
+//! | below `/tmp`, `/var/tmp`, `/opt`, `/srv` | allow, with a note |
+//! | below the project | allow |
+
+use ringfence_model::{Severity, ViolationKind};
+
+use super::{Check, Report};
+use crate::finding::Rule;
+use crate::path::AbsPath;
+use crate::shell::args::{Options, has_option, items, operands};
+use crate::shell::{Cmd, Place};
+use crate::value::Arg;
+
+/// Directories that must stay, whatever is below them.
+pub const CRITICAL: &[&str] = &[
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
+    "/sys", "/tmp", "/usr", "/var", "/Applications", "/Library", "/System", "/Users", "/Volumes", "/cores", "/private",
+];
+
+/// The same, on systems that have them.
+const FURTHER: &[&str] = &["/mnt", "/media", "/lib32", "/libx32", "/nix", "/snap"];
+
+/// Directories of which everything belongs to the system.
+pub const SYSTEM: &[&str] = &[
+    "/etc", "/usr", "/bin", "/boot", "/lib", "/lib64", "/lib32", "/libx32", "/sbin", "/dev", "/proc", "/sys", "/System", "/Library",
+];
+
+/// Directories below which anything may go.
+const SCRATCH: &[&str] = &["/tmp", "/var/tmp", "/opt", "/srv", "/private/tmp"];
+
+const CRITICAL_RULE: Rule = Rule::deny("critical-path", "remove files of the project by name");
+const HOME: Rule = Rule::deny("home-directory", "remove files of the project by name");
+const OUTSIDE: Rule = Rule::ask("outside-project", "remove only what is in the project, or let a person decide");
+const PROJECT: Rule = Rule::ask("whole-project", "name what is to go");
+const SCRATCH_RULE: Rule = Rule::note("scratch", "").at(Severity::Medium);
+
+/// What becomes of a path when it is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zone {
+    /// Must stay.
+    Critical,
+    /// The home directory, or another one, as a whole.
+    Home,
+    /// Outside of the project.
+    Outside,
+    /// All of the project, or its history.
+    Project,
+    /// A place for passing things.
+    Scratch,
+    /// In the project.
+    Inside,
+}
+
+/// Where a path lies, for removal.
+pub fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
+    if path.is_root() || path.above(place.home) && !path.contents && !path.open {
+        return Zone::Critical;
+    }
+    let project = place.project;
+    // A shell in the home directory, or above it, is in no project.
+    let is_project = !AbsPath::literal(project).matches(place.home) && !AbsPath::literal(project).above(place.home);
+    if is_project && path.below(project) && !path.open {
+        return if path.holds(".git") && path.parts().len() <= depth(project) + 1 { Zone::Project } else { Zone::Inside };
+    }
+    if !path.open && path.matches(place.home) {
+        return Zone::Home;
+    }
+    let below_scratch = |dir: &&&str| path.below(dir) || path.contents && path.matches(dir) && dir.ends_with("tmp");
+    if SCRATCH.iter().find(below_scratch).is_some() {
+        return Zone::Scratch;
+    }
+    if SYSTEM.iter().any(|dir| path.below(dir)) || CRITICAL.iter().chain(FURTHER).any(|dir| path.matches(dir)) && !path.open {
+        return Zone::Critical;
+    }
+    if path.open && SYSTEM.iter().any(|dir| path.within(dir)) {
+        return Zone::Critical;
+    }
+    if path.above(place.home) {
+        return Zone::Home;
+    }
+    if !path.open && (path.matches(project) || path.above(project)) {
+        return Zone::Project;
+    }
+    Zone::Outside
+}
+
+fn depth(path: &str) -> usize {
+    path.split('/').filter(|part| !part.is_empty()).count()
+}
+
+/// Every file that a command removes.
+pub(crate) fn targets(cmd: &Cmd<'_>) -> Vec<Arg> {
+    let rest = cmd.rest();
+    let named = |options| operands(rest, options).into_iter().cloned().collect();
+    match cmd.name {
+        "rm" | "rmdir" | "unlink" | "srm" | "wipe" | "trash" | "trash-put" | "rimraf" | "del" | "grm" | "gio" => {
+            let mut all: Vec<Arg> = named(Options::default());
+            if cmd.name == "gio" {
+                let trashes = all.first().is_some_and(|arg| arg.is("trash") || arg.is("remove"));
+                all = if trashes { all.split_off(1) } else { vec![] };
+            }
+            all
+        }
+        "shred" | "truncate" | "gshred" => named(Options { short: "nsr", long: &["--iterations", "--size", "--random-source", "--reference"] }),
+        "find" | "gfind" => {
+            if rest.iter().any(|arg| arg.is("-delete")) {
+                crate::find_found(rest)
+            } else {
+                vec![]
+            }
+        }
+        "fd" | "fdfind" => vec![],
+        "mv" => {
+            let mut all: Vec<Arg> = named(Options { short: "tS", long: &["--target-directory", "--suffix"] });
+            if !has_option(rest, Options::default(), 't', "--target-directory") {
+                all.pop();
+            }
+            all
+        }
+        "rsync" => {
+            let deletes = items(rest, Options::default()).iter().any(|item| match item {
+                crate::shell::args::Item::Option { name, .. } => name.starts_with("--del") || name.starts_with("--remove-s"),
+                crate::shell::args::Item::Operand(_) => false,
+            });
+            if deletes { named(Options::default()).pop().into_iter().collect() } else { vec![] }
+        }
+        "git" => git_clean(rest),
+        _ => vec![],
+    }
+}
+
+fn git_clean(rest: &[Arg]) -> Vec<Arg> {
+    let Some(at) = rest.iter().position(|arg| arg.is("clean")) else { return vec![] };
+    let options = Options { short: "e", long: &["--exclude"] };
+    let dry = has_option(&rest[at + 1..], options, 'n', "--dry-run");
+    if dry { vec![] } else { operands(&rest[at + 1..], options).into_iter().cloned().collect() }
+}
+
+/// Removal of critical paths, by any of the programs that remove.
+#[derive(Debug)]
+pub(super) struct Removal;
+
+impl Check for Removal {
+    fn name(&self) -> &'static str {
+        "dangerous_removal"
+    }
+
+    fn kind(&self) -> ViolationKind {
+        ViolationKind::CriticalPathRemoval
+    }
+
+    fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
+        for target in targets(cmd) {
+            let Some(path) = cmd.path(&target.val) else { continue };
+            judge(&path, cmd.place, &target, report);
+        }
+        if cmd.is(&["rm", "srm"]) && has_option(cmd.rest(), Options::default(), '\u{0}', "--no-preserve-root") {
+            report.add(CRITICAL_RULE, cmd.span, "`--no-preserve-root` has one use");
+        }
+        if cmd.is(&["shred", "gshred"]) && cmd.args.len() > 1 {
+            let rule = Rule::ask("shred", "remove the file; what is shredded cannot come back");
+            report.add(rule, cmd.span, "`shred` destroys files beyond recovery");
+        }
+    }
+}
+
+fn judge(path: &AbsPath, place: Place<'_>, target: &Arg, report: &mut Report<'_>) {
+    let shown = path.show();
+    match zone(path, place) {
+        Zone::Critical => report.add(CRITICAL_RULE, target.span, format!("`{shown}` must not be removed")),
+        Zone::Home => report.add(HOME, target.span, format!("`{shown}` is a whole home directory")),
+        Zone::Outside => report.add(OUTSIDE, target.span, format!("`{shown}` is outside of the project")),
+        Zone::Project => report.add(PROJECT, target.span, format!("`{shown}` is the project, or its history")),
+        Zone::Scratch => report.add(SCRATCH_RULE, target.span, format!("`{shown}` is outside of the project")),
+        Zone::Inside => {}
+    }
+}

@@ -1,0 +1,165 @@
+//! Files that hold secrets.
+
+use std::path::Path;
+
+use ringfence_model::ViolationKind;
+use ringfence_model::sensitive::{SENSITIVE_NAMES, sensitive_name};
+
+use super::{Check, Report};
+use crate::finding::Rule;
+use crate::path::AbsPath;
+use crate::shell::Cmd;
+use crate::value::{Arg, Seg, Val};
+
+const RULE: Rule = Rule::ask("secret-file", "leave secrets where they are, or let a person grant this one file");
+
+/// Further names that mark a file as secret wherever it is.
+const MORE: &[&str] = &[
+    ".git-credentials", ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".azure", ".terraform.d/credentials.tfrc.json",
+    ".envrc", ".env.development", ".env.staging", ".env.test.local", ".env.development.local", ".env.production.local",
+    ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".pgpass",
+    ".my.cnf", ".vault-token", ".boto", ".s3cfg", ".htpasswd", ".dockercfg", ".node_repl_history", ".python_history",
+    ".psql_history", ".mysql_history", ".lesshst", ".config/rclone", ".config/git/credentials", ".m2/settings-security.xml",
+    ".gem/credentials", ".huggingface/token", ".cache/huggingface/token", ".kaggle/kaggle.json", "Library/Keychains", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa",
+    ".claude.json", ".codex/auth.json",
+];
+
+/// Directories and files of the system that hold secrets.
+const SYSTEM: &[&str] = &[
+    "/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/passwd", "/etc/passwd-", "/etc/sudoers",
+    "/etc/sudoers.d", "/etc/ssl/private", "/root", "/etc/krb5.keytab", "/etc/security/opasswd", "/proc/kcore",
+    "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ed25519_key", "/proc/1/environ", "/var/run/secrets", "/run/secrets",
+    "/var/run/docker.sock", "/run/docker.sock",
+];
+
+/// Programs whose words are data.
+const DATA: &[&str] = &[
+    "echo", "printf", "test", "[", ":", "true", "false", "which", "type", "command", "man", "whatis", "apropos", "export",
+    "declare", "typeset", "readonly", "local", "unset", "alias", "set", "expr", "seq", "kill", "pkill", "pgrep", "sleep",
+    "cd_", "basename", "dirname", "realpath", "let", "return", "exit", "hash", "shopt",
+];
+
+/// Programs whose first operand is a pattern or a program.
+const PATTERN_FIRST: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "mawk", "jq", "yq", "ugrep"];
+
+/// Reading, writing or listing of secret files.
+#[derive(Debug)]
+pub(super) struct Secrets;
+
+impl Check for Secrets {
+    fn name(&self) -> &'static str {
+        "secrets"
+    }
+
+    fn kind(&self) -> ViolationKind {
+        ViolationKind::SensitiveFileAccess
+    }
+
+    fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
+        for redir in cmd.redirs {
+            if let Some(target) = &redir.target {
+                look(cmd, &target.val, target, report);
+            }
+        }
+        if DATA.contains(&cmd.name) {
+            return;
+        }
+        for arg in paths(cmd) {
+            look(cmd, &arg.val, arg, report);
+            // `f=@/etc/shadow`, `--file=x`, `if=x`, `host:path`, `-I/path`.
+            if let [Seg::Text(text)] = arg.val.segs()
+                && text.contains(['=', '@', ':'])
+            {
+                for piece in text.split(['=', '@', ':', ',']).skip(1) {
+                    look(cmd, &Val::text(piece), arg, report);
+                }
+            }
+        }
+    }
+}
+
+/// The words of a command that may be files.
+fn paths<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
+    let rest = cmd.rest();
+    match cmd.name {
+        "find" | "gfind" => rest.iter().take_while(|arg| !arg.val.prefix().starts_with(['-', '(', '!'])).collect(),
+        "git" => git_paths(rest),
+        name if PATTERN_FIRST.contains(&name) => {
+            let explicit = rest.iter().any(|arg| arg.is("-e") || arg.is("-f") || arg.val.prefix().starts_with("--regexp") || arg.val.prefix().starts_with("--file"));
+            let mut pattern_seen = explicit;
+            let mut skip = false;
+            rest.iter()
+                .filter(|arg| {
+                    let word = arg.val.prefix();
+                    if std::mem::take(&mut skip) {
+                        return false;
+                    }
+                    if word.starts_with('-') {
+                        skip = matches!(word, "-e" | "-A" | "-B" | "-C" | "-m" | "--include" | "--exclude" | "-g" | "--glob" | "-v" | "-F") && !(matches!(word, "-v" | "-F") && name.ends_with("grep") || name == "rg");
+                        return false;
+                    }
+                    let is_path = pattern_seen;
+                    pattern_seen = true;
+                    is_path
+                })
+                .collect()
+        }
+        _ => rest.iter().collect(),
+    }
+}
+
+fn git_paths(rest: &[Arg]) -> Vec<&Arg> {
+    let known = ["add", "rm", "mv", "checkout", "restore", "diff", "show", "blame", "cat-file", "apply", "archive"];
+    let Some(at) = rest.iter().position(|arg| arg.known().is_some_and(|word| known.contains(&word))) else {
+        return vec![];
+    };
+    rest[at + 1..].iter().filter(|arg| !arg.val.prefix().starts_with('-')).collect()
+}
+
+fn look(cmd: &Cmd<'_>, val: &Val, arg: &Arg, report: &mut Report<'_>) {
+    if let Some(why) = secret(val, cmd.cwd, cmd.place.home) {
+        report.add(RULE, arg.span, format!("`{}` may hold secrets: {why}", arg.show()));
+    }
+}
+
+/// Why a path is secret, if it is.
+pub(crate) fn secret(val: &Val, cwd: Option<&str>, home: &str) -> Option<&'static str> {
+    let prefix = val.prefix();
+    if prefix.is_empty() && val.segs().len() <= 1 || prefix.len() > 4096 {
+        return None;
+    }
+    // A gap in the middle: what is known before and after it still counts.
+    let path = AbsPath::of(val, cwd).or_else(|| AbsPath::of(&Val::text(after_gap(val)), Some("/")))?;
+    if let Some(known) = path.known() {
+        if let Some(entry) = sensitive_name(Path::new(&known)) {
+            if entry.read_by_tools {
+                return None;
+            }
+            return Some(entry.reason);
+        }
+    } else if let Some(entry) = SENSITIVE_NAMES.iter().find(|entry| !entry.read_by_tools && path.holds(entry.name)) {
+        return Some(entry.reason);
+    }
+    if MORE.iter().any(|name| path.holds(name)) {
+        return Some("credentials or keys are kept there");
+    }
+    let meant = |dir: &&&str| {
+        AbsPath::literal(dir).parts().len() <= path.parts().len()
+            && path.holds_at_root(dir)
+            && !(dir.starts_with("/root") && home == "/root")
+    };
+    if SYSTEM.iter().find(meant).is_some() {
+        return Some("it belongs to the system's accounts and keys");
+    }
+    if path.holds("environ") && path.below("/proc") {
+        return Some("it holds the environment of a process");
+    }
+    None
+}
+
+fn after_gap(val: &Val) -> String {
+    match val.segs().last() {
+        Some(Seg::Text(text)) => text.clone(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,87 @@
+//! Destructive words that only running can tell.
+
+use ringfence_model::config::Strictness;
+use ringfence_model::{Severity, ViolationKind};
+
+use super::{Check, Report};
+use crate::finding::{Decision, Rule};
+use crate::path::AbsPath;
+use crate::shell::Cmd;
+use crate::shell::args::{Options, operands};
+use crate::value::Val;
+
+const REDIRECT: Rule = Rule::ask("redirect-to-variable", "set the variable in the same text, or write the file's name");
+const REMOVE: Rule = Rule::ask("remove-variable", "set the variable in the same text, or write the names");
+const CHANGE: Rule = Rule::note("chmod-variable", "write the names").at(Severity::Medium);
+
+/// Redirections to, removals of and permission changes on what a variable holds.
+#[derive(Debug)]
+pub(super) struct Variable;
+
+impl Check for Variable {
+    fn name(&self) -> &'static str {
+        "dangerous_variable"
+    }
+
+    fn kind(&self) -> ViolationKind {
+        ViolationKind::VariableInjection
+    }
+
+    fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
+        let stricter = |rule: Rule| match report.strictness {
+            Strictness::Strict => Rule { decision: Decision::Deny, ..rule },
+            Strictness::Minimal | Strictness::Standard => rule,
+        };
+        let (redirect, remove) = (stricter(REDIRECT), stricter(REMOVE));
+        for redir in cmd.redirs.iter().filter(|redir| redir.writes()) {
+            if let Some(target) = &redir.target
+                && !is_settled(cmd, &target.val)
+            {
+                report.add(redirect, target.span, format!("the file that is written cannot be told: `{}`", target.show()));
+            }
+        }
+        match cmd.name {
+            "tee" => {
+                for target in operands(cmd.rest(), Options::default()) {
+                    if !is_settled(cmd, &target.val) {
+                        report.add(redirect, target.span, format!("the file that is written cannot be told: `{}`", target.show()));
+                    }
+                }
+            }
+            "rm" | "rmdir" | "unlink" | "shred" => {
+                for target in super::removal::targets(cmd) {
+                    let relative = cmd.cwd.is_none() && !target.val.prefix().starts_with('/');
+                    if target.val.has_unknown() && !is_single_file(cmd, &target.val) || relative {
+                        report.add(remove, target.span, format!("what is removed cannot be told: `{}`", target.show()));
+                    }
+                }
+            }
+            "chmod" | "chown" | "chgrp" => {
+                for target in operands(cmd.rest(), Options::default()).iter().skip(1) {
+                    if target.val.has_unknown() {
+                        report.add(CHANGE, target.span, format!("what is changed cannot be told: `{}`", target.show()));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether enough is known of a file: the directory it is in, and that this is a place for files.
+fn is_settled(cmd: &Cmd<'_>, val: &Val) -> bool {
+    if !val.has_unknown() || val.is_process() {
+        return true;
+    }
+    AbsPath::of(val, cmd.cwd).is_some_and(|path| {
+        let in_project = path.within(cmd.place.project) && !path.matches(cmd.place.project);
+        in_project || path.within("/tmp") || path.within("/var/tmp")
+    })
+}
+
+/// A file below a known directory of the project: `rm -f "build/$name.o"`.
+fn is_single_file(cmd: &Cmd<'_>, val: &Val) -> bool {
+    let recursive = crate::shell::args::has_option(cmd.rest(), Options::default(), 'r', "--recursive")
+        || crate::shell::args::has_option(cmd.rest(), Options::default(), 'R', "--recursive");
+    !recursive && AbsPath::of(val, cmd.cwd).is_some_and(|path| path.below(cmd.place.project))
+}

@@ -1,0 +1,147 @@
+//! A simple command as the checks see it.
+
+use std::rc::Rc;
+
+use ringfence_bash::{RedirectOp, Span};
+
+use crate::Request;
+use crate::path::AbsPath;
+use crate::value::{Arg, Val};
+
+/// The places that paths are measured against.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The home directory.
+    pub home: &'a str,
+    /// The project: where the text begins to run.
+    pub project: &'a str,
+}
+
+impl<'a> From<&'a Request> for Place<'a> {
+    fn from(request: &'a Request) -> Self {
+        Self { home: &request.home, project: request.project.as_deref().unwrap_or(&request.cwd) }
+    }
+}
+
+/// A variable that is given a value.
+#[derive(Clone, Debug)]
+pub struct Assigned {
+    /// Its name.
+    pub name: String,
+    /// The value.
+    pub value: Val,
+    /// Where.
+    pub span: Span,
+}
+
+/// A redirection.
+#[derive(Clone, Debug)]
+pub struct Redir {
+    /// The operator.
+    pub op: RedirectOp,
+    /// The file, if it is one.
+    pub target: Option<Arg>,
+    /// The text of a here-document or a here-string.
+    pub text: Option<Val>,
+    /// The delimiter of a here-document, as far as known, and whether it is quoted.
+    pub delimiter: Option<(String, bool)>,
+    /// Whether something in the body of a here-document expands.
+    pub expands: bool,
+    /// Where.
+    pub span: Span,
+}
+
+impl Redir {
+    /// Whether a file is written.
+    pub fn writes(&self) -> bool {
+        matches!(
+            self.op,
+            RedirectOp::Write
+                | RedirectOp::Clobber
+                | RedirectOp::Append
+                | RedirectOp::ReadWrite
+                | RedirectOp::WriteBoth
+                | RedirectOp::AppendBoth
+                | RedirectOp::DupWrite
+        )
+    }
+}
+
+/// What is worth knowing of a command that ran before, in the same pipeline.
+#[derive(Clone, Debug)]
+pub struct Brief {
+    /// Its name, without directories.
+    pub name: String,
+    /// Whether what it writes comes from the network or was decoded.
+    pub foreign: bool,
+    /// What it writes, if known.
+    pub output: Option<Val>,
+}
+
+/// Where a command's standard input comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// The commands before it in the pipeline.
+    pub upstream: Rc<Vec<Brief>>,
+    /// What it reads, if known.
+    pub text: Option<Val>,
+    /// A file that it reads.
+    pub file: Option<Arg>,
+}
+
+impl Input {
+    /// Whether anything but the caller's own input is read.
+    pub fn is_given(&self) -> bool {
+        !self.upstream.is_empty() || self.text.is_some() || self.file.is_some()
+    }
+}
+
+/// A simple command with its words resolved.
+#[derive(Debug)]
+pub struct Cmd<'a> {
+    /// The words, the name first. None for assignments and redirections alone.
+    pub args: &'a [Arg],
+    /// The program's name without directories; empty when it is not known.
+    pub name: &'a str,
+    /// Variables that are set for it, or by it.
+    pub assigned: &'a [Assigned],
+    /// Redirections.
+    pub redirs: &'a [Redir],
+    /// Standard input.
+    pub input: &'a Input,
+    /// The working directory, if known.
+    pub cwd: Option<&'a str>,
+    /// Home and project.
+    pub place: Place<'a>,
+    /// Where the command stands.
+    pub span: Span,
+    /// How many texts it is inside of.
+    pub level: usize,
+}
+
+impl<'a> Cmd<'a> {
+    /// The arguments, without the name.
+    pub fn rest(&self) -> &'a [Arg] {
+        self.args.get(1..).unwrap_or_default()
+    }
+
+    /// An argument as an absolute path.
+    pub fn path(&self, val: &Val) -> Option<AbsPath> {
+        AbsPath::of(val, self.cwd)
+    }
+
+    /// The first argument that is no option, if it is known.
+    pub fn sub(&self) -> Option<&'a str> {
+        self.rest().iter().filter_map(Arg::known).find(|word| !word.starts_with('-'))
+    }
+
+    /// Whether any argument is exactly `word`.
+    pub fn has(&self, word: &str) -> bool {
+        self.rest().iter().any(|arg| arg.is(word))
+    }
+
+    /// Whether the name is one of `names`.
+    pub fn is(&self, names: &[&str]) -> bool {
+        !self.name.is_empty() && names.contains(&self.name)
+    }
+}
