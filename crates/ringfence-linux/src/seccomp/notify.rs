@@ -213,6 +213,9 @@ const CWD: u32 = libc::AT_FDCWD.cast_unsigned();
 /// two of them.
 const WRITING: u64 = 0o1 | 0o2 | 0o100 | 0o1000;
 
+/// `R_OK`.
+const MAY_READ: u64 = 4;
+
 const ALWAYS: &[Test] = &[];
 /// The directory descriptor, first argument of nearly all `*at` calls.
 const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
@@ -232,6 +235,11 @@ const TABLE: &[Entry] = &[
     entry(Read, call!(openat2), ALWAYS),
     entry(Change, call!(x86 creat), ALWAYS),
     entry(Change, call!(truncate), ALWAYS),
+    // Entering a directory, and asking first whether a file may be read, as some tools do: rare beside opens.
+    entry(Read, call!(chdir), ALWAYS),
+    entry(Read, call!(x86 access), &[Test::any_of(1, MAY_READ)]),
+    entry(Read, call!(faccessat), &[Test::any_of(2, MAY_READ)]),
+    entry(Read, call!(faccessat2), &[Test::any_of(2, MAY_READ)]),
     // New names.
     entry(Change, call!(x86 mkdir), ALWAYS),
     entry(Change, call!(mkdirat), DIR_IS_CWD),

@@ -43,6 +43,11 @@ pub(crate) enum Call {
     Execute {
         path: PathArg,
     },
+    /// Enters a directory ([`Operation::List`]), or asks whether something may be read ([`Operation::Stat`]).
+    Look {
+        operation: Operation,
+        path: PathArg,
+    },
     /// Makes a name that must not exist yet.
     Create {
         operation: Operation,
@@ -106,6 +111,12 @@ impl Call {
             libc::SYS_openat2 => Self::OpenHow { path: at(0), how: args[2], size: args[3] },
             libc::SYS_execve => Self::Execute { path: cwd(0) },
             libc::SYS_execveat => Self::Execute { path: at(0) },
+            libc::SYS_chdir => Self::Look { operation: Operation::List, path: cwd(0) },
+            libc::SYS_faccessat | libc::SYS_faccessat2 => {
+                Self::Look { operation: Operation::Stat, path: at(0) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_access => Self::Look { operation: Operation::Stat, path: cwd(0) },
             libc::SYS_truncate => change(Operation::Truncate, cwd(0), Last::Follow),
             libc::SYS_mkdirat => create(Operation::Mkdir, at(0)),
             libc::SYS_mknodat => create(Operation::Create, at(0)),

@@ -2,9 +2,65 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfence_model::Access;
+use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
+
+use super::{Answer, Denial, Supervisor};
+
+impl Supervisor<'_> {
+    /// The path does not exist inside. If the host has it, it is the sandbox that hides it.
+    pub(super) fn hidden(&self, operation: Operation, access: Access) -> Answer {
+        self.hidden_if(operation, access, host_has)
+    }
+
+    /// Something new was to be made in a place that does not exist inside. If the host has that place, it is
+    /// the sandbox that hides it.
+    pub(super) fn hidden_place(&self, operation: Operation) -> Answer {
+        self.hidden_if(operation, Access::Write, |path| path.parent().is_some_and(host_has))
+    }
+
+    fn hidden_if(&self, operation: Operation, access: Access, host_has: impl Fn(&Path) -> bool) -> Answer {
+        let at_home = self.at_home(self.path.as_path());
+        let path = at_home.as_deref().unwrap_or(self.path.as_path());
+        // Both are of the sandbox's own making; what they lack is no file of the host.
+        if path.starts_with("/proc") || path.starts_with("/dev") {
+            return Answer::Continue;
+        }
+        let decision = self.policy.decide(path, access);
+        let reason = match decision.outcome {
+            PathOutcome::Denied(reason) => reason,
+            PathOutcome::Private => DenyReason::Unlisted,
+            PathOutcome::Allowed => return Answer::Continue,
+        };
+        if !host_has(path) || (reason != DenyReason::Denied && host_refuses(path, access)) {
+            return Answer::Continue;
+        }
+        let denial = Denial::of_path(operation, path, access, reason, &decision);
+        if access == Access::Read && is_tools_own(path, &decision) {
+            Answer::Notice(denial)
+        } else {
+            Answer::Deny(denial)
+        }
+    }
+}
+
+/// What tools look for by themselves and do without when it is not there: settings, caches and histories in a
+/// private home, facts about the machine. A refusal would trouble them, and a question would trouble a person.
+fn is_tools_own(path: &Path, decision: &PathDecision<'_>) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    if path.starts_with("/sys") {
+        return decision.rule.is_none();
+    }
+    decision.outcome == PathOutcome::Private
+        && decision
+            .rule
+            .filter(|rule| rule.source.key.as_deref() == Some("home"))
+            .and_then(|rule| rule.path.as_literal())
+            .and_then(|private| path.strip_prefix(private).ok())
+            .and_then(|below| below.components().next())
+            .is_some_and(|first| first.as_os_str().as_bytes().starts_with(b"."))
+}
 
 /// Whether the host has something of that name.
 pub(super) fn host_has(path: &Path) -> bool {

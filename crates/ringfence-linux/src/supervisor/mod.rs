@@ -170,6 +170,7 @@ impl<'a> Supervisor<'a> {
                 None => Answer::Continue,
             },
             Call::Execute { path } => self.execute(tid, path),
+            Call::Look { path, operation } => self.look(tid, path, operation),
             Call::Create { operation, path } => self.create(tid, operation, path),
             Call::Change { operation, path, last } => self.change(tid, operation, path, last),
             Call::Move { operation, from, to, exchange } => {
@@ -203,6 +204,7 @@ impl<'a> Supervisor<'a> {
             Resolved::Exists if self.is_of_another_process() => Answer::Done(Err(Errno::NOENT)),
             Resolved::Exists => self.verdict(Operation::Open, access),
             Resolved::Missing if flags & libc::O_CREAT != 0 => self.verdict(operation, Access::Write),
+            Resolved::Unreachable if flags & libc::O_CREAT != 0 => self.hidden_place(operation),
             Resolved::Missing | Resolved::Unreachable => self.hidden(Operation::Open, access),
             Resolved::Nowhere => Answer::Continue,
         }
@@ -222,6 +224,25 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// Entering a directory, or asking whether something may be read. The question alone troubles nobody,
+    /// unless it is about something on the deny list.
+    fn look(&mut self, tid: i32, path: PathArg, operation: Operation) -> Answer {
+        if self.read(tid, path).is_err() || self.is_plainly_allowed() {
+            return Answer::Continue;
+        }
+        let answer = match self.resolve(Last::Follow) {
+            Resolved::Exists => self.verdict(operation, Access::Read),
+            Resolved::Missing | Resolved::Unreachable => self.hidden(operation, Access::Read),
+            Resolved::Nowhere => Answer::Continue,
+        };
+        match answer {
+            Answer::Deny(denial) if operation == Operation::Stat && denial.reason != DenyReason::Denied => {
+                Answer::Continue
+            }
+            answer => answer,
+        }
+    }
+
     fn create(&mut self, tid: i32, operation: Operation, path: PathArg) -> Answer {
         if let Err(unread) = self.read(tid, path) {
             return unread.into();
@@ -237,7 +258,7 @@ impl<'a> Supervisor<'a> {
                 self.deny_protected(operation)
             }
             Resolved::Missing => self.verdict(operation, Access::Write),
-            Resolved::Unreachable => self.hidden(operation, Access::Write),
+            Resolved::Unreachable => self.hidden_place(operation),
         }
     }
 
@@ -289,7 +310,7 @@ impl<'a> Supervisor<'a> {
             return unread.into();
         }
         if self.resolve(Last::Name) == Resolved::Unreachable {
-            return self.hidden(operation, Access::Write);
+            return self.hidden_place(operation);
         }
         let target = self.real.as_path();
         if exchange == Exchange::Yes && (self.is_fixed(target) || self.brings_protected(target, &source)) {
@@ -358,41 +379,6 @@ impl<'a> Supervisor<'a> {
                 }
                 Answer::Deny(Denial::of_path(operation, self.real.as_path(), access, reason, &decision))
             }
-        }
-    }
-
-    /// The path does not exist inside. If the host has it, it is the sandbox that hides it.
-    fn hidden(&self, operation: Operation, access: Access) -> Answer {
-        let at_home = self.at_home(self.path.as_path());
-        let path = at_home.as_deref().unwrap_or(self.path.as_path());
-        // Both are of the sandbox's own making; what they lack is no file of the host.
-        if path.starts_with("/proc") || path.starts_with("/dev") {
-            return Answer::Continue;
-        }
-        let decision = self.policy.decide(path, access);
-        let reason = match decision.outcome {
-            PathOutcome::Denied(reason) => reason,
-            PathOutcome::Private => DenyReason::Unlisted,
-            PathOutcome::Allowed => return Answer::Continue,
-        };
-        let exists = match operation {
-            Operation::Mkdir
-            | Operation::Create
-            | Operation::Symlink
-            | Operation::Link
-            | Operation::Rename => {
-                decision.outcome != PathOutcome::Private && path.parent().is_some_and(hidden::host_has)
-            }
-            _ => hidden::host_has(path),
-        };
-        if !exists || (reason != DenyReason::Denied && hidden::host_refuses(path, access)) {
-            return Answer::Continue;
-        }
-        let denial = Denial::of_path(operation, path, access, reason, &decision);
-        if access == Access::Read && is_tools_own(path, &decision) {
-            Answer::Notice(denial)
-        } else {
-            Answer::Deny(denial)
         }
     }
 
@@ -491,19 +477,6 @@ impl Denial {
             rule: decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone())),
         }
     }
-}
-
-/// A dot file in a private home: settings, caches and histories that tools look for by themselves and do
-/// without when they are not there. A refusal would trouble them, and a question would trouble a person.
-fn is_tools_own(path: &Path, decision: &PathDecision<'_>) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    decision.outcome == PathOutcome::Private
-        && decision
-            .rule
-            .and_then(|rule| rule.path.as_literal())
-            .and_then(|private| path.strip_prefix(private).ok())
-            .and_then(|below| below.components().next())
-            .is_some_and(|first| first.as_os_str().as_bytes().starts_with(b"."))
 }
 
 fn open_root(tid: i32) -> Option<OwnedFd> {
