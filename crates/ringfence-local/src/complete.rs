@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::{PathPattern, PathRule, Policy, RuleLayer, RuleSource};
+use ringfence_model::{Error, ErrorKind, PathPattern, PathRule, Policy, Result, RuleLayer, RuleSource};
 
 use crate::git;
 use crate::host::{Host, canonical, canonical_or_same};
@@ -87,6 +87,22 @@ pub(crate) fn complete_for(system: &System, mut policy: Policy, project: &Path, 
     anchor(&mut fs.deny, &user_roots);
     anchor(&mut fs.protect, &user_roots);
     Completed { policy, opened }
+}
+
+/// What no local fence can hold.
+pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Result<()> {
+    if policy.network.allow_network {
+        return Err(Error::new(
+            ErrorKind::SandboxDenied,
+            "network.allowNetwork cannot be enforced by the local fence: it has no filtered network",
+        )
+        .hint("remove allowNetwork, or use a provider with a network"));
+    }
+    if cwd.parent().is_none() {
+        return Err(Error::new(ErrorKind::SandboxDenied, "the project cannot be the root directory")
+            .hint("start in the project's own directory, or name it with --project"));
+    }
+    Ok(())
 }
 
 /// Adds a rule unless the policy has one about the same path.

@@ -1,12 +1,18 @@
 //! Provider `local`: the operating system's own sandbox.
+//!
+//! [`Fence`] is the one of the system that this was built for: [`native::Native`] on Linux,
+//! [`seatbelt::Seatbelt`] on macOS. Both have the same functions.
 #![forbid(unsafe_code)]
-#![cfg(target_os = "linux")]
 
 pub mod approval;
+#[cfg(target_os = "linux")]
 mod asker;
+#[cfg(target_os = "linux")]
 mod built;
+#[cfg(target_os = "linux")]
 mod bwrap;
 pub mod capture;
+#[cfg(target_os = "linux")]
 mod choice;
 mod command;
 pub mod complete;
@@ -14,21 +20,35 @@ pub mod doctor;
 pub mod environment;
 pub mod git;
 pub mod host;
+#[cfg(target_os = "linux")]
 mod host_view;
+#[cfg(target_os = "linux")]
 pub mod launcher;
+#[cfg(target_os = "linux")]
 mod limits;
+#[cfg(target_os = "linux")]
 pub mod native;
 mod own_directory;
+pub mod platform;
 pub mod prompt;
 mod reached;
 mod relay;
+#[cfg(target_os = "linux")]
 pub mod scan;
+pub mod seatbelt;
 mod streams;
 mod system;
 pub mod terminal;
 pub mod toolchains;
 mod verdict;
+#[cfg(target_os = "linux")]
 pub mod view;
 mod wake;
 
+#[cfg(target_os = "linux")]
+pub use native::Native as Fence;
+#[cfg(target_os = "linux")]
 pub use ringfence_linux::bwrap::{STAGE_ARGUMENT, run_stage};
+#[cfg(not(target_os = "linux"))]
+pub use seatbelt::Seatbelt as Fence;
+pub use streams::{CallersTerminal, Streams};

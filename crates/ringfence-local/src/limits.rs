@@ -7,7 +7,7 @@ use ringfence_linux::warden::Outcome;
 use ringfence_model::{Limits, Violation};
 
 use crate::capture::Capture;
-use crate::reached::{self, End, count, size, violation};
+use crate::reached::{self, End, size, violation};
 
 /// How the limits of a policy are kept on this machine.
 #[derive(Debug)]
@@ -124,6 +124,10 @@ impl LimitPlan {
         }
         reached
     }
+}
+
+fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl Native {
     pub fn prepare(options: CreateOptions) -> Result<Self> {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
-        refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
+        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
         let precision = precision(&options.provider_options)?;
         let launch_options = LaunchOptions::read(&options.provider_options)?;
         let Completed { policy, .. } = complete::complete(options.policy, &cwd, &host);
@@ -302,7 +302,7 @@ impl Run<'_> {
                 })?,
                 None,
             ),
-            Stdin::Empty => (open_null().map_err(pipe_error)?, None),
+            Stdin::Empty => (relay::open_null().map_err(pipe_error)?, None),
             Stdin::Bytes(bytes) => {
                 let (read, write) = relay::input_pipe().map_err(pipe_error)?;
                 (read, Some((write, bytes.as_slice())))
@@ -381,11 +381,6 @@ fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {
     })
 }
 
-fn open_null() -> rustix::io::Result<OwnedFd> {
-    use rustix::fs::{Mode, OFlags};
-    rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-}
-
 fn precision(options: &serde_json::Value) -> Result<Precision> {
     match options.get("precision").map(|value| value.as_str()) {
         None | Some(Some("full")) => Ok(Precision::Full),
@@ -401,21 +396,6 @@ fn precision(options: &serde_json::Value) -> Result<Precision> {
 fn is_systems_own(rule: &ringfence_model::PathRule) -> bool {
     use ringfence_model::RuleLayer::{BuiltIn, Detected};
     matches!(rule.source.layer, BuiltIn | Detected)
-}
-
-fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Result<()> {
-    if policy.network.allow_network {
-        return Err(Error::new(
-            ErrorKind::SandboxDenied,
-            "network.allowNetwork cannot be enforced by the local fence: it has no filtered network",
-        )
-        .hint("remove allowNetwork, or use a provider with a network"));
-    }
-    if cwd.parent().is_none() {
-        return Err(Error::new(ErrorKind::SandboxDenied, "the project cannot be the root directory")
-            .hint("start in the project's own directory, or name it with --project"));
-    }
-    Ok(())
 }
 
 /// The shell's convention, with timeouts told apart.

@@ -71,10 +71,6 @@ pub(crate) fn violation(resource: &str, certain: bool, message: String) -> Viola
     }
 }
 
-pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
 /// `512 MiB`, `1.5 GiB`, `100 bytes`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["bytes", "KiB", "MiB", "GiB"];

@@ -30,6 +30,12 @@ pub(crate) fn input_pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
+/// An input with nothing in it.
+pub(crate) fn open_null() -> rustix::io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
 /// Closed when another program is executed.
 fn pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = std::io::pipe().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;

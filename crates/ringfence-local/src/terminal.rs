@@ -51,8 +51,11 @@ pub fn resize_events() -> Option<OwnedFd> {
 /// How often the size is looked at where nothing tells that it changed.
 const LOOK_AT_SIZE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
+/// Of a terminal that says nothing about it.
+pub(crate) const USUAL_SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+
 pub(crate) fn size(fd: BorrowedFd<'_>) -> Winsize {
-    tcgetwinsize(fd).unwrap_or(Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })
+    tcgetwinsize(fd).unwrap_or(USUAL_SIZE)
 }
 
 /// Copies both ways until the sandbox's side is closed. `resized` becomes readable when the person's

@@ -12,6 +12,8 @@ use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result}
 
 use crate::scan::Found;
 
+pub(crate) use crate::verdict::invisible;
+
 /// The plan's part that comes from the policy.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct View {
@@ -397,19 +399,6 @@ fn check_cwd(fs: &Filesystem, placed: &BTreeMap<PathBuf, Node>, cwd: &Path) -> R
         return Ok(());
     }
     Err(invisible(fs, cwd))
-}
-
-/// The working directory is not there inside.
-pub(crate) fn invisible(fs: &Filesystem, cwd: &Path) -> Error {
-    let why = match fs.decide(cwd, Access::Read).rule {
-        Some(rule) => format!("denied by {} ({})", rule.path, rule.source),
-        None => "not inside any allowed path".to_owned(),
-    };
-    Error::new(
-        ErrorKind::Permission,
-        format!("the working directory {} is not visible: {why}", cwd.display()),
-    )
-    .hint("start in the project, or allow the directory with --allow-read or --allow-write")
 }
 
 pub(crate) fn c_path(path: &Path) -> Result<CString> {

@@ -5,22 +5,30 @@
 //!
 //! | module | what it looks at |
 //! |---|---|
-//! | [`kernel`] | namespaces, proc, Landlock, seccomp, access to supervised processes |
-//! | [`machine`] | control groups, `/dev/fuse`, containers, nesting, room for the ledger |
-//! | [`tools`] | bubblewrap, docker, `sandbox-exec` |
+//! | `kernel` | namespaces, proc, Landlock, seccomp, access to supervised processes; on Linux |
+//! | `machine` | control groups, `/dev/fuse`, containers; on Linux |
+//! | `macos` | `sandbox-exec`, the kernel's log; on macOS |
+//! | [`surroundings`] | nesting, room for the ledger |
+//! | [`tools`] | bubblewrap, docker |
 //! | [`trial`] | a real sandbox that runs `true`, and which launcher follows from all of it |
 
+#[cfg(target_os = "linux")]
 mod kernel;
+#[cfg(target_os = "linux")]
 mod machine;
+#[cfg(any(test, not(target_os = "linux")))]
+mod macos;
+mod surroundings;
 mod tools;
 mod trial;
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use std::path::Path;
 
 use ringfence_fence::CreateOptions;
+#[cfg(target_os = "linux")]
 use ringfence_linux::probe;
 use ringfence_model::Error;
 
@@ -129,6 +137,7 @@ pub struct Questions<'a> {
     pub ledger: &'a Path,
 }
 
+#[cfg(target_os = "linux")]
 /// Which condition for namespaces fails here, and what to do about it.
 pub(crate) fn why_no_namespaces(host: &Host) -> Option<String> {
     let program = std::env::current_exe().unwrap_or_default();
@@ -149,6 +158,20 @@ pub(crate) fn why_no_namespaces(host: &Host) -> Option<String> {
 #[must_use]
 pub fn examine(questions: Questions<'_>) -> Report {
     let Questions { host, program, plain, here, ledger } = questions;
+    let mut checks = of_the_system(host, program);
+    checks.extend([surroundings::nested(host), surroundings::room_for(ledger)]);
+    checks.extend(of_others(host));
+    let fence = trial::fence(plain);
+    let here = trial::here(here);
+    let choice = trial::choose(&checks, &fence, &here);
+    checks.extend([fence.check, here.check]);
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    Report { kernel, checks, choice }
+}
+
+/// The mechanisms of the operating system.
+#[cfg(target_os = "linux")]
+fn of_the_system(host: &Host, program: &Path) -> Vec<Check> {
     let container = machine::container(host);
     let place = kernel::Place {
         root: rustix::process::geteuid().is_root(),
@@ -156,20 +179,24 @@ pub fn examine(questions: Questions<'_>) -> Report {
         program: &program.to_string_lossy(),
     };
     let mut checks = kernel::checks(&place);
-    checks.extend([
-        machine::control_groups(),
-        machine::fuse(),
-        machine::in_container(container.as_deref()),
-        machine::nested(host),
-        machine::room_for(ledger),
-        tools::bubblewrap(host),
-        tools::docker(host),
-        tools::seatbelt(),
-    ]);
-    let fence = trial::fence(plain);
-    let here = trial::here(here);
-    let choice = trial::choose(&checks, &fence, &here);
-    checks.extend([fence.check, here.check]);
-    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    Report { kernel, checks, choice }
+    checks.extend([machine::control_groups(), machine::fuse(), machine::in_container(container.as_deref())]);
+    checks
+}
+
+/// The mechanisms of the operating system.
+#[cfg(not(target_os = "linux"))]
+fn of_the_system(host: &Host, _program: &Path) -> Vec<Check> {
+    macos::checks(host, &macos::Programs::default())
+}
+
+/// Programs that other fences are made with.
+#[cfg(target_os = "linux")]
+fn of_others(host: &Host) -> Vec<Check> {
+    vec![tools::bubblewrap(host), tools::docker(host), tools::seatbelt()]
+}
+
+/// Programs that other fences are made with.
+#[cfg(not(target_os = "linux"))]
+fn of_others(host: &Host) -> Vec<Check> {
+    vec![tools::docker(host)]
 }

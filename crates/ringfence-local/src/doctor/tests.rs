@@ -107,8 +107,8 @@ fn every_loss_has_a_cost_and_a_remedy() {
         machine::limits(&Probe { memory: none.clone(), pids: some }),
         machine::limits(&Probe { memory: none.clone(), pids: none }),
         machine::in_container(Some("podman")),
-        machine::nested(&host(&[("RINGFENCE", "1")])),
-        machine::room_for(Path::new("/proc/nowhere/ledger.db")),
+        surroundings::nested(&host(&[("RINGFENCE", "1")])),
+        surroundings::room_for(Path::new("/proc/nowhere/ledger.db")),
         tools::bubblewrap(&host(&[("PATH", "/nonexistent")])),
         tools::docker(&host(&[("PATH", "/nonexistent")])),
     ];

@@ -12,6 +12,7 @@ use crate::host::Host;
 /// A tool that takes longer does not work.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+#[cfg(target_os = "linux")]
 pub(super) fn bubblewrap(host: &Host) -> Check {
     const ID: &str = "bwrap";
     const TITLE: &str = "bubblewrap";
@@ -75,6 +76,7 @@ pub(super) fn docker(host: &Host) -> Check {
     }
 }
 
+#[cfg(target_os = "linux")]
 pub(super) fn seatbelt() -> Check {
     let found =
         "macOS only: Seatbelt cannot work on Linux or in a Linux container, Docker Desktop on macOS included";
@@ -89,7 +91,7 @@ fn find(host: &Host, name: &str) -> Option<PathBuf> {
 }
 
 /// The standard output of a tool, or in words why there is none.
-fn run(host: &Host, program: &Path, arguments: &[&str]) -> Result<String, String> {
+pub(super) fn run(host: &Host, program: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()

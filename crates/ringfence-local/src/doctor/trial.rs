@@ -4,10 +4,13 @@ use ringfence_fence::CreateOptions;
 use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
 
 use super::{Check, Choice, Status};
-use crate::native::{Native, Streams};
+use crate::platform::Platform;
+use crate::{Fence, Streams};
 
-/// The launcher that promises everything.
-const BEST: &str = "native";
+/// The launcher that promises everything that the system has.
+fn best() -> &'static str {
+    Platform::this().map_or("none", Platform::launcher)
+}
 
 /// A sandbox that was tried.
 #[derive(Debug)]
@@ -25,12 +28,12 @@ pub(super) fn fence(options: CreateOptions) -> Tried {
             let Assurance { adapter, degraded, .. } = &result.sandbox;
             let found = format!("{adapter} ran `true` in {:.0} ms", result.duration_ms);
             let launcher = launcher_of(adapter);
-            let check = if launcher == BEST {
+            let check = if launcher == best() {
                 check(Status::Ok, found)
             } else {
                 check(Status::Degraded, found)
                     .costs(degraded.join("; "))
-                    .remedy("put right what is missing above, for the launcher native")
+                    .remedy(format!("put right what is missing above, for the launcher {}", best()))
             };
             return Tried { check, launcher: Some(launcher) };
         }
@@ -81,7 +84,7 @@ pub(super) fn here(options: Result<CreateOptions>) -> Tried {
 }
 
 fn start(options: CreateOptions) -> Result<ExecResult> {
-    let result = Native::prepare(options)?.run(&ExecRequest::argv(["true"]), Streams::Capture, &|_| ())?;
+    let result = Fence::prepare(options)?.run(&ExecRequest::argv(["true"]), Streams::Capture, &|_| ())?;
     if result.exit_code == 0 {
         return Ok(result);
     }
@@ -111,7 +114,7 @@ pub(super) fn choose(checks: &[Check], fence: &Tried, here: &Tried) -> Choice {
         .filter(|check| is_lost(check))
         .map(|check| check.title)
         .collect();
-    let why = if launcher != BEST {
+    let why = if launcher != best() {
         let because = blocking(checks).unwrap_or_else(|| "it was asked for".to_owned());
         format!("the strongest that starts here; {because}")
     } else if lost.is_empty() {

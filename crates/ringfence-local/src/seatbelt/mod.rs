@@ -1,0 +1,163 @@
+//! A local sandbox on macOS: the policy as a Seatbelt profile, applied by `sandbox-exec`.
+//!
+//! Nothing here is macOS's own but the program that applies the profile, so all of it is compiled and tested
+//! elsewhere too, with another program in its place (`providerOptions.seatbelt.program`).
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`options`] | the provider's own section of the configuration |
+//! | [`wrapper`] | limits, set inside of the fence right before the command |
+//! | [`process`] | the one place where a command is started, and where it is ended |
+//! | [`log`] | the kernel's log, listened to while a command runs |
+//! | [`run`] | one run, from the profile to the result |
+
+mod log;
+mod options;
+mod process;
+mod run;
+mod wrapper;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use ringfence_fence::{CreateOptions, EventSink};
+use ringfence_model::config::Precision;
+use ringfence_model::{Assurance, ExecRequest, ExecResult, Policy, PolicyMode, Result};
+use ringfence_seatbelt::{Adapter, MacEnv, render};
+
+use crate::approval::Approval;
+use crate::complete::{self, Completed};
+use crate::host::{Host, canonical_or_same};
+use crate::streams::Streams;
+use crate::system;
+use options::{LAYERS, Options};
+use run::Run;
+use wrapper::Wrapper;
+
+/// Provider and launcher, as results show it.
+const ADAPTER: &str = "local/seatbelt";
+
+/// What macOS does not promise, whatever the policy.
+const NOT_PROMISED: [&str; 3] = [
+    "no private mounts: the home directory and the place for temporary files are directories of the host, \
+     removed at the end; /tmp itself is refused",
+    "no process namespace: processes of the host are visible, and one that starts a session of its own can \
+     outlive the command",
+    "no live approval: macOS cannot hold a call, so nobody is asked while the command runs",
+];
+
+/// A fence that is ready to be used: the policy is completed once and reused for each run.
+#[derive(Debug)]
+pub struct Seatbelt {
+    host: Host,
+    cwd: PathBuf,
+    policy: Policy,
+    options: Options,
+    wrapper: Wrapper,
+    notes: Vec<String>,
+    /// Why the kernel's log could not be read, since a run tried to.
+    log_problem: Mutex<Option<String>>,
+}
+
+impl Seatbelt {
+    /// Completes the policy. Fails when a rule of it cannot be enforced, or when there is nothing that could
+    /// apply a profile.
+    pub fn prepare(options: CreateOptions) -> Result<Self> {
+        let host = Host::from_environment(options.environment);
+        let cwd = canonical_or_same(&options.cwd);
+        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
+        let settings = Options::read(&options.provider_options)?;
+        let Completed { policy, .. } = complete::complete_for(&system::MACOS, options.policy, &cwd, &host);
+        let wrapper = Wrapper::new(&policy.limits);
+        let mut fence = Self {
+            host,
+            cwd,
+            policy,
+            options: settings,
+            wrapper,
+            notes: vec![],
+            log_problem: Mutex::default(),
+        };
+        let env = fence.mac_env(&fence.base().join("ringfence"));
+        fence.adapter(env.clone()).probe()?;
+        // What cannot be written as a profile is known now; what a run adds is its own directory.
+        fence.notes = render(&fence.policy, &env)?.notes;
+        Ok(fence)
+    }
+
+    /// The policy as it is enforced, with everything the fence added.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Runs one command in a fresh sandbox and waits for it. Nobody is asked.
+    pub fn run(
+        &self,
+        request: &ExecRequest,
+        streams: Streams<'_>,
+        events: EventSink<'_>,
+    ) -> Result<ExecResult> {
+        Run::prepare(self, request)?.execute(streams, events)
+    }
+
+    /// The same as [`run`](Self::run): macOS cannot hold a call until somebody has answered, and the result
+    /// says so in `degraded`.
+    pub fn run_asking(
+        &self,
+        request: &ExecRequest,
+        streams: Streams<'_>,
+        events: EventSink<'_>,
+        _approval: Option<Approval>,
+    ) -> Result<ExecResult> {
+        self.run(request, streams, events)
+    }
+
+    /// Which layers hold, as far as it is known before the next run.
+    #[must_use]
+    pub fn assurance(&self) -> Assurance {
+        let mut degraded: Vec<String> = NOT_PROMISED.map(str::to_owned).to_vec();
+        degraded.extend(self.wrapper.degraded.iter().cloned());
+        if !self.options.is_systems_own() {
+            let program = self.options.program.display();
+            degraded.push(format!("the profile is handed to {program}, which may do anything with it"));
+        }
+        match self.options.precision {
+            Precision::Full => {}
+            Precision::Writes => degraded.push("precision writes: refused reads are not reported".to_owned()),
+            Precision::Off => degraded.push("precision off: nothing that is refused is reported".to_owned()),
+        }
+        if let Some(problem) = &*self.log_problem.lock().unwrap_or_else(PoisonError::into_inner) {
+            degraded.push(format!(
+                "the kernel's log cannot be read ({problem}): refusals are guessed from what the command says"
+            ));
+        }
+        degraded.extend(self.notes.iter().cloned());
+        Assurance {
+            requested: PolicyMode::Restricted,
+            effective: PolicyMode::Restricted,
+            active: true,
+            adapter: ADAPTER.to_owned(),
+            layers: LAYERS.to_vec(),
+            degraded,
+        }
+    }
+
+    fn set_log_problem(&self, problem: Option<String>) {
+        *self.log_problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+
+    /// Where the sandbox's own directory and the profile are made.
+    fn base(&self) -> PathBuf {
+        let base = self.host.variable("TMPDIR").map(Path::new).filter(|dir| dir.is_dir());
+        canonical_or_same(base.unwrap_or(Path::new("/tmp")))
+    }
+
+    fn mac_env(&self, own: &Path) -> MacEnv {
+        MacEnv::new(&self.host.home, own).with_mode(self.options.mode.clone())
+    }
+
+    fn adapter(&self, env: MacEnv) -> Adapter {
+        Adapter::new(env, self.base()).with_tool(&self.options.program)
+    }
+}
