@@ -354,10 +354,9 @@ fn become_command(
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
     }
     rustix::process::setsid().or_fail(Step::Session)?;
+    // Before the filter, which would make the supervisor a part of it.
+    rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?;
     sys::reset_signals();
-    for limit in &plan.rlimits {
-        sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;
-    }
     rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?;
     if let Some((abi, rules)) = &plan.landlock {
         let ruleset = if plan.without_tcp { Ruleset::without_tcp(*abi) } else { Ruleset::new(*abi) };
@@ -395,8 +394,11 @@ fn become_command(
             sys::install_stdio(source, target).or_fail(Step::Stdio)?;
         }
     }
-    rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?;
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
+    // Last, because until exec this process has open whatever its host had.
+    for limit in &plan.rlimits {
+        sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;
+    }
 
     let mut errno = Errno::NOENT;
     for candidate in &stage.exec.candidates {
