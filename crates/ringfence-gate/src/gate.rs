@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use ringfence_bash::Span;
 use ringfence_model::config::{SafetyMode, Strictness};
-use ringfence_model::{Severity, ViolationKind};
 use serde::Serialize;
 
 use crate::checks::{self, Check, Context};
 use crate::code::{self, Language};
-use crate::finding::{ByteSpan, Decision, Finding, Rule};
+use crate::finding::{Decision, Finding};
 use crate::shell::{Eval, Place};
 
 /// What the gate goes by.
@@ -100,13 +98,5 @@ pub(crate) fn judge_shell(text: &str, place: Place<'_>, cwd: Option<&str>, level
         }
     };
     context.script(&script, None);
-    let mut eval = Eval::new(place, cwd.unwrap_or("/"), context);
-    eval.level = level;
-    if cwd.is_none() {
-        eval.st.cwd = None;
-    }
-    eval.text(&script);
+    Eval::new(place, cwd, level, context).text(&script);
 }
-
-#[allow(dead_code)]
-fn unused(_: ByteSpan, _: Rule, _: Severity, _: ViolationKind, _: Span) {}

@@ -1,6 +1,8 @@
 //! Code in other languages than the shell's.
 
+mod names;
 mod other;
+mod tree;
 
 use ringfence_bash::Span;
 
@@ -55,7 +57,7 @@ impl Language {
 pub(crate) fn judge(language: Language, text: &str, place: Place<'_>, cwd: Option<&str>, level: usize, context: &mut Context) {
     match language {
         Language::Shell => crate::gate::judge_shell(text, place, cwd, level, context),
-        Language::Python | Language::JavaScript => {}
+        Language::Python | Language::JavaScript => tree::judge(language, text, place, cwd, level, context),
         Language::Other(name) => other::judge(name, text, place, cwd, level, context),
         Language::Unknown => {
             let end = u32::try_from(text.len()).unwrap_or(u32::MAX);

@@ -30,6 +30,8 @@ pub(crate) struct Eval<'g> {
     pub(crate) outer: Option<Span>,
     pub(crate) input: Input,
     pub(crate) level: usize,
+    /// The level at which this evaluator began.
+    base: usize,
     calls: usize,
     commands: u32,
     definitions: usize,
@@ -39,14 +41,15 @@ pub(crate) struct Eval<'g> {
 }
 
 impl<'g> Eval<'g> {
-    pub(crate) fn new(cx: Place<'g>, cwd: &str, out: &'g mut Context) -> Self {
+    pub(crate) fn new(cx: Place<'g>, cwd: Option<&str>, level: usize, out: &'g mut Context) -> Self {
         Self {
             cx,
             out,
             st: State::new(cx.home, cwd),
             outer: None,
             input: Input::default(),
-            level: 0,
+            level,
+            base: level,
             calls: 0,
             commands: 0,
             definitions: 0,
@@ -186,7 +189,7 @@ impl<'g> Eval<'g> {
 
     pub(crate) fn command(&mut self, command: &Command) -> Vec<Brief> {
         if let CommandKind::Simple(simple) = &command.kind {
-            if self.level == 0 {
+            if self.level == self.base {
                 self.seen.push(command.span);
             }
             self.commands += 1;

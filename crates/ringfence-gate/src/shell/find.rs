@@ -59,8 +59,14 @@ pub(crate) fn commands(name: &str, args: &[Arg]) -> Vec<Inner> {
         let length = args[begin..].iter().position(|arg| arg.is(";") || arg.is("+")).unwrap_or(args.len() - begin);
         let command = &args[begin..begin + length];
         for place in found.iter().take(8) {
-            let words: Vec<Arg> =
+            let mut words: Vec<Arg> =
                 command.iter().map(|arg| Arg::new(replaced(&arg.val, "{}", &place.val), arg.span)).collect();
+            if let (Some(name), Some(first)) = (words.first_mut(), command.first())
+                && name.val != first.val
+            {
+                // What is found is run.
+                name.val = Val::unknown();
+            }
             if !words.is_empty() {
                 inner.push(Inner::command(words));
             }

@@ -116,8 +116,9 @@ impl Eval<'_> {
             }
             return self.call(&function, &call.args);
         }
-        let name = self.program(&word);
+        let name = base_name(&word).to_owned();
         self.emit(&call.args, &name, &call.assigned, call.redirs, call.span);
+        self.fetched(&name, &call.args);
         self.builtin(&name, &call);
         let briefs = self.unwrapped(&name, &call);
         let output = output::known(&name, &call.args, &self.input, self.st.cwd.as_deref());
@@ -128,9 +129,36 @@ impl Eval<'_> {
         briefs
     }
 
-    /// The program's name without directories. What is known of links and copies in the text counts.
-    fn program(&mut self, word: &str) -> String {
-        base_name(word).to_owned()
+    /// Remembers files that are brought from the network or decoded.
+    fn fetched(&mut self, name: &str, args: &[Arg]) {
+        if !output::is_foreign(name, args) && !matches!(name, "tee" | "dd") {
+            return;
+        }
+        let foreign = output::is_foreign(name, args) || self.input.upstream.iter().any(|brief| brief.foreign);
+        let mut files = vec![];
+        for pair in args.windows(2) {
+            let flag = pair[0].known().unwrap_or_default();
+            if flag.starts_with('-') && flag.ends_with(['o', 'O']) || flag == "-out" || flag.starts_with("--output") {
+                files.push(pair[1].val.clone());
+            }
+        }
+        for arg in &args[1..] {
+            match arg.val.split_once('=') {
+                Some((flag, value)) if flag.starts_with("--output") || flag == "of" => files.push(value),
+                _ if name == "tee" && !arg.val.prefix().starts_with('-') => files.push(arg.val.clone()),
+                _ => {}
+            }
+            // `curl -O`, `wget URL`: the file takes its name from the address.
+            if let Some(address) = arg.known().filter(|word| word.contains("://")) {
+                files.push(Val::text(base_name(address)));
+            }
+        }
+        for file in files {
+            let path = crate::path::AbsPath::of(&file, self.st.cwd.as_deref()).and_then(|path| path.known());
+            if let (Some(path), true) = (path, foreign) {
+                self.wrote(path, None, true, false);
+            }
+        }
     }
 
     fn unwrapped(&mut self, name: &str, call: &Invocation<'_>) -> Vec<Brief> {

@@ -52,7 +52,7 @@ pub(crate) enum Written {
 pub(crate) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 impl State {
-    pub(crate) fn new(home: &str, cwd: &str) -> Self {
+    pub(crate) fn new(home: &str, cwd: Option<&str>) -> Self {
         let user = crate::path::base_name(home);
         let vars = [("HOME", home), ("PATH", DEFAULT_PATH), ("USER", user), ("LOGNAME", user)];
         let vars = vars.map(|(name, value)| (name.to_owned(), Var::Scalar(Val::text(value))));
@@ -60,7 +60,7 @@ impl State {
             vars: Rc::new(BTreeMap::from(vars)),
             functions: Rc::default(),
             positional: None,
-            cwd: Some(cwd.into()),
+            cwd: cwd.map(Rc::from),
             previous: None,
             default_ifs: true,
             written: Rc::default(),

@@ -1,0 +1,468 @@
+//! Python and JavaScript: the rules of `queries/*.scm`, applied to a syntax tree.
+
+use std::sync::OnceLock;
+
+use ringfence_bash::Span;
+use tree_sitter::{Node, Parser, Query, QueryCursor, StreamingIterator as _};
+
+use super::names::{Names, children};
+use super::{Language, MOST_BYTES};
+use crate::checks::Context;
+use crate::finding::Decision;
+use crate::shell::Place;
+use crate::value::{Seg, Val};
+
+/// What is done with what a rule matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Shell,
+    Spawn,
+    Program,
+    Code,
+    Import,
+    Ask,
+    Reference,
+    Remove,
+    RemoveReceiver,
+    Open,
+    Read,
+    ReadReceiver,
+    Write,
+    WriteReceiver,
+    Change,
+    Link,
+    Signal,
+    Send,
+    Environment,
+    Putenv,
+}
+
+struct CodeRule {
+    rule: &'static str,
+    does: Does,
+    names: Vec<String>,
+    reason: String,
+}
+
+/// The rules of one language.
+struct Rules {
+    query: Query,
+    rules: Vec<CodeRule>,
+}
+
+fn language(language: Language) -> Option<tree_sitter::Language> {
+    match language {
+        Language::Python => Some(tree_sitter_python::LANGUAGE.into()),
+        Language::JavaScript => Some(tree_sitter_javascript::LANGUAGE.into()),
+        Language::Shell | Language::Other(_) | Language::Unknown => None,
+    }
+}
+
+fn rules(of: Language) -> Option<&'static Rules> {
+    static PYTHON: OnceLock<Option<Rules>> = OnceLock::new();
+    static JAVASCRIPT: OnceLock<Option<Rules>> = OnceLock::new();
+    match of {
+        Language::Python => PYTHON.get_or_init(|| load(of, include_str!("../../queries/python.scm"))).as_ref(),
+        Language::JavaScript => JAVASCRIPT.get_or_init(|| load(of, include_str!("../../queries/javascript.scm"))).as_ref(),
+        Language::Shell | Language::Other(_) | Language::Unknown => None,
+    }
+}
+
+fn load(of: Language, text: &str) -> Option<Rules> {
+    let query = Query::new(&language(of)?, text).ok()?;
+    let mut rules = vec![];
+    for pattern in 0..query.pattern_count() {
+        let property = |key: &str| {
+            query
+                .property_settings(pattern)
+                .iter()
+                .find(|property| &*property.key == key)
+                .and_then(|property| property.value.as_deref())
+                .map(str::to_owned)
+        };
+        rules.push(CodeRule {
+            rule: rule_name(&property("rule")?)?,
+            does: does(&property("does")?)?,
+            names: property("names").unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+            reason: property("reason")?,
+        });
+    }
+    Some(Rules { query, rules })
+}
+
+fn does(word: &str) -> Option<Does> {
+    Some(match word {
+        "shell" => Does::Shell,
+        "spawn" => Does::Spawn,
+        "program" => Does::Program,
+        "code" => Does::Code,
+        "import" => Does::Import,
+        "ask" => Does::Ask,
+        "reference" => Does::Reference,
+        "remove" => Does::Remove,
+        "remove-receiver" => Does::RemoveReceiver,
+        "open" => Does::Open,
+        "read" => Does::Read,
+        "read-receiver" => Does::ReadReceiver,
+        "write" => Does::Write,
+        "write-receiver" => Does::WriteReceiver,
+        "change" => Does::Change,
+        "link" => Does::Link,
+        "signal" => Does::Signal,
+        "send" => Does::Send,
+        "environment" => Does::Environment,
+        "putenv" => Does::Putenv,
+        _ => return None,
+    })
+}
+
+/// Names of rules are part of what is shown, so there is a fixed set of them.
+fn rule_name(word: &str) -> Option<&'static str> {
+    const NAMES: &[&str] = &[
+        "runs-shell", "runs-program", "dynamic-code", "dynamic-import", "inner-workings", "passed-around", "removes", "opens", "reads",
+        "writes", "changes", "links", "privilege", "signals", "native-code", "sends-environment", "sets-variable",
+    ];
+    NAMES.iter().find(|name| **name == word).copied()
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => {
+            let Some(rest) = name.strip_prefix(before) else { return false };
+            match after.split_once('*') {
+                None => rest.len() >= after.len() && rest.ends_with(after),
+                Some((middle, end)) => rest.contains(middle) && rest.ends_with(end),
+            }
+        }
+    }
+}
+
+/// Judges a program into `context`.
+pub(crate) fn judge(of: Language, text: &str, place: Place<'_>, cwd: Option<&str>, level: usize, context: &mut Context) {
+    let whole = Span::new(0, u32::try_from(text.len()).unwrap_or(u32::MAX));
+    context.text(text);
+    if text.len() > MOST_BYTES {
+        context.trouble("too-large", whole, "the code is too long to be judged");
+        return;
+    }
+    let (Some(language), Some(rules)) = (language(of), rules(of)) else {
+        context.trouble("no-rules", whole, "the rules for this language cannot be loaded");
+        return;
+    };
+    let mut parser = Parser::new();
+    let tree = parser.set_language(&language).ok().and_then(|()| parser.parse(text, None));
+    let Some(tree) = tree else {
+        context.trouble("unparseable", whole, "the code cannot be read");
+        return;
+    };
+    let root = tree.root_node();
+    if root.has_error() {
+        context.trouble("unparseable", whole, &format!("this is not {} as it can be read", of.name()));
+    }
+    let names = Names::of(root, text, place, cwd);
+    let mut program = Program { of, names, place, cwd, level, context };
+    let mut cursor = QueryCursor::new();
+    let mut found = cursor.matches(&rules.query, root, text.as_bytes());
+    while let Some(hit) = found.next() {
+        let Some(rule) = rules.rules.get(hit.pattern_index) else { continue };
+        let capture = |name: &str| {
+            let index = rules.query.capture_index_for_name(name)?;
+            hit.captures().iter().find(|capture| capture.index == index).map(|capture| capture.node)
+        };
+        program.hit(rule, &capture);
+    }
+}
+
+struct Program<'a> {
+    of: Language,
+    names: Names<'a>,
+    place: Place<'a>,
+    cwd: Option<&'a str>,
+    level: usize,
+    context: &'a mut Context,
+}
+
+impl<'a> Program<'a> {
+    fn hit<'t>(&mut self, rule: &CodeRule, capture: &dyn Fn(&str) -> Option<Node<'t>>) {
+        let named = |node: Option<Node<'t>>| node.and_then(|node| self.names.name(node, 0));
+        let subject = match rule.does {
+            Does::Reference => named(capture("reference")),
+            Does::Environment => named(capture("target")),
+            _ => named(capture("function")),
+        };
+        if !rule.names.is_empty() {
+            let Some(subject) = &subject else { return };
+            let plain = subject.strip_suffix("()").filter(|_| rule.does == Does::Reference).is_none();
+            if !plain || !rule.names.iter().any(|pattern| matches(pattern, subject)) {
+                return;
+            }
+        }
+        let Some(node) = capture("call").or_else(|| capture("reference")).or_else(|| capture("target")) else { return };
+        let receiver = capture("receiver");
+        self.act(rule, node, receiver, capture("value"), subject.as_deref().unwrap_or_default());
+    }
+
+    fn act(&mut self, rule: &CodeRule, node: Node<'_>, receiver: Option<Node<'_>>, value: Option<Node<'_>>, subject: &str) {
+        let first = self.names.argument(node, 0);
+        let first_value = || first.map_or_else(Val::unknown, |first| self.names.value(first, 0));
+        let receiver_value = || receiver.map_or_else(Val::unknown, |receiver| self.names.value(receiver, 0));
+        match rule.does {
+            Does::Ask => self.ask(rule, node, subject),
+            Does::Reference => {
+                if is_passed_around(node) {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Shell => {
+                let text = first_value();
+                self.run(rule, node, &text, subject);
+            }
+            Does::Spawn => self.spawn(rule, node, first, subject),
+            Does::Program => {
+                let mut words = first.map(|first| vec![self.names.value(first, 0)]).unwrap_or_default();
+                let zeroth = subject.starts_with("os.exec") || subject.starts_with("os.posix");
+                if let Some(second) = self.names.argument(node, 1) {
+                    match self.list(second) {
+                        Some(list) => words.extend(list.into_iter().skip(usize::from(zeroth))),
+                        None => words.push(self.names.value(second, 0)),
+                    }
+                }
+                self.words(rule, node, &words, subject);
+            }
+            Does::Code => {
+                let text = first_value();
+                match text.known() {
+                    Some(code) if self.level < 12 => {
+                        let findings = super::judge_within(self.of, code, self.place, self.cwd, self.level + 1, self.context);
+                        self.context.adopt(findings, span(node));
+                    }
+                    _ => self.ask(rule, node, subject),
+                }
+            }
+            Does::Import => {
+                if first_value().known().is_none() {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Remove => self.path(rule, node, "rm -rf -- ", &first_value(), subject),
+            Does::RemoveReceiver => self.path(rule, node, "rm -rf -- ", &receiver_value(), subject),
+            Does::Read => self.file(node, "cat -- ", &first_value()),
+            Does::ReadReceiver => self.file(node, "cat -- ", &receiver_value()),
+            Does::Write => self.file(node, ": > ", &first_value()),
+            Does::WriteReceiver => self.file(node, ": > ", &receiver_value()),
+            Does::Open => {
+                let mode = self.names.argument(node, 1).map(|mode| self.names.value(mode, 0)).or_else(|| self.keyword(node, "mode"));
+                let writes = mode.is_some_and(|mode| mode.known().is_none_or(|mode| mode.contains(['w', 'a', 'x', '+'])));
+                let path = first_value();
+                self.file(node, if writes && subject != "pathlib.Path" { ": > " } else { "cat -- " }, &path);
+            }
+            Does::Change => self.file(node, "chmod 777 ", &first_value()),
+            Does::Link => {
+                self.file(node, "cat -- ", &first_value());
+                if let Some(second) = self.names.argument(node, 1) {
+                    let target = self.names.value(second, 0);
+                    self.file(node, ": > ", &target);
+                }
+            }
+            Does::Signal => {
+                let target = first.map(|first| self.names.source(first).trim()).unwrap_or_default();
+                if target.starts_with('-') || matches!(target, "0" | "1") {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Send => {
+                if self.mentions_environment(node) {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Environment => {
+                let name = subject.rsplit('.').next().unwrap_or_default();
+                let value = value.map_or_else(Val::unknown, |value| self.names.value(value, 0));
+                self.variable(node, name, &value);
+            }
+            Does::Putenv => {
+                let name = first_value();
+                let value = self.names.argument(node, 1).map_or_else(Val::unknown, |value| self.names.value(value, 0));
+                self.variable(node, name.known().unwrap_or("LD_PRELOAD"), &value);
+            }
+        }
+    }
+
+    fn ask(&mut self, rule: &CodeRule, node: Node<'_>, subject: &str) {
+        let message = if subject.is_empty() { rule.reason.clone() } else { format!("`{subject}`: {}", rule.reason) };
+        self.context.trouble(rule.rule, span(node), &message);
+    }
+
+    /// Judges a text that is handed to a shell.
+    fn run(&mut self, rule: &CodeRule, node: Node<'_>, text: &Val, subject: &str) {
+        match text.known() {
+            Some(text) => self.shell(node, text),
+            None => self.ask(rule, node, subject),
+        }
+    }
+
+    fn shell(&mut self, node: Node<'_>, text: &str) {
+        let findings = super::judge_within(Language::Shell, text, self.place, self.cwd, self.level + 1, self.context);
+        self.context.adopt(findings, span(node));
+    }
+
+    fn spawn(&mut self, rule: &CodeRule, node: Node<'_>, first: Option<Node<'_>>, subject: &str) {
+        let Some(first) = first else { return self.ask(rule, node, subject) };
+        let by_shell = self.keyword_text(node, "shell").is_some_and(|value| value != "False");
+        if let Some(list) = self.list(first) {
+            return self.words(rule, node, &list, subject);
+        }
+        let text = self.names.value(first, 0);
+        if by_shell {
+            self.run(rule, node, &text, subject);
+        } else {
+            self.words(rule, node, &[text], subject);
+        }
+    }
+
+    /// Judges a command line that is given as words.
+    fn words(&mut self, rule: &CodeRule, node: Node<'_>, words: &[Val], subject: &str) {
+        match words.first() {
+            Some(first) if first.known().is_some() => {
+                let line: Vec<String> = words.iter().map(quote).collect();
+                self.shell(node, &line.join(" "));
+            }
+            _ => self.ask(rule, node, subject),
+        }
+    }
+
+    /// Judges what is done to a path by the shell command that would do it.
+    fn path(&mut self, rule: &CodeRule, node: Node<'_>, command: &str, path: &Val, subject: &str) {
+        if path.has_unknown() {
+            self.ask(rule, node, subject);
+        }
+        self.shell(node, &format!("{command}{}", quote(path)));
+    }
+
+    /// The same for reading and writing, where a path that is not known is ordinary.
+    fn file(&mut self, node: Node<'_>, command: &str, path: &Val) {
+        if path.segs().first().is_some_and(|seg| matches!(seg, Seg::Text(_))) && !path.has_unknown() {
+            self.shell(node, &format!("{command}{}", quote(path)));
+        } else if let Some(why) = crate::checks::secrets::secret(path, self.cwd, self.place.home) {
+            self.context.trouble("code-secret", span(node), &format!("a file that may hold secrets is used: {why}"));
+        }
+    }
+
+    fn variable(&mut self, node: Node<'_>, name: &str, value: &Val) {
+        if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit()) {
+            self.shell(node, &format!("export {name}={}", quote(value)));
+        }
+    }
+
+    fn list(&self, node: Node<'_>) -> Option<Vec<Val>> {
+        if !matches!(node.kind(), "list" | "tuple" | "array") {
+            return None;
+        }
+        let items = children(node).filter(|child| child.is_named() && child.kind() != "comment");
+        Some(items.take(256).map(|child| self.names.value(child, 0)).collect())
+    }
+
+    fn keyword_text(&self, call: Node<'_>, name: &str) -> Option<&'a str> {
+        let arguments = call.child_by_field_name("arguments")?;
+        let named = children(arguments).find(|child| {
+            child.kind() == "keyword_argument" && child.child_by_field_name("name").is_some_and(|n| self.names.source(n) == name)
+        })?;
+        named.child_by_field_name("value").map(|value| self.names.source(value))
+    }
+
+    fn keyword(&self, call: Node<'_>, name: &str) -> Option<Val> {
+        self.keyword_text(call, name).map(|text| Val::text(text.trim_matches(['"', '\''])))
+    }
+
+    /// Whether the environment as a whole is among the arguments.
+    fn mentions_environment(&self, call: Node<'_>) -> bool {
+        let Some(arguments) = call.child_by_field_name("arguments") else { return false };
+        let mut stack = vec![arguments];
+        let mut looked = 0;
+        while let Some(node) = stack.pop() {
+            looked += 1;
+            if looked > 2048 {
+                return true;
+            }
+            if matches!(node.kind(), "attribute" | "member_expression") {
+                if let Some(name) = self.names.name(node, 0)
+                    && matches!(name.as_str(), "os.environ" | "process.env")
+                {
+                    return true;
+                }
+                continue;
+            }
+            stack.extend(children(node));
+        }
+        false
+    }
+}
+
+/// Whether a name is used as a value, and not called, imported or part of a longer name.
+fn is_passed_around(node: Node<'_>) -> bool {
+    let Some(parent) = node.parent() else { return false };
+    match parent.kind() {
+        "call" | "call_expression" => parent.child_by_field_name("function") != Some(node),
+        "attribute" | "member_expression" | "import_specifier" | "import_clause" | "namespace_import" | "dotted_name" | "aliased_import"
+        | "import_from_statement" | "import_statement" | "function_definition" | "class_definition" | "keyword_argument"
+        | "formal_parameters" | "parameters" | "pair" => false,
+        "assignment" | "assignment_expression" | "variable_declarator" => {
+            let left = parent.child_by_field_name("left").or_else(|| parent.child_by_field_name("name"));
+            left != Some(node)
+        }
+        _ => true,
+    }
+}
+
+fn span(node: Node<'_>) -> Span {
+    let range = node.byte_range();
+    Span::new(u32::try_from(range.start).unwrap_or(u32::MAX), u32::try_from(range.end).unwrap_or(u32::MAX))
+}
+
+/// A value as a word of the shell that stands for the same.
+fn quote(val: &Val) -> String {
+    let mut out = String::new();
+    for seg in val.segs() {
+        match seg {
+            Seg::Text(text) => {
+                out.push('\'');
+                out.push_str(&text.replace('\'', "'\\''"));
+                out.push('\'');
+            }
+            Seg::Star | Seg::One => out.push_str("\"$#\""),
+            Seg::Unknown | Seg::Process => out.push_str("\"$unknown\""),
+        }
+    }
+    if out.is_empty() { "''".to_owned() } else { out }
+}
+
+/// Whether the strictest thing found is at least `decision`; for tests.
+#[cfg(test)]
+fn at_least(context: &Context, decision: Decision) -> bool {
+    context.findings.decision() >= decision
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_rule_files_load_and_every_rule_has_a_reason() {
+        for language in [Language::Python, Language::JavaScript] {
+            let rules = rules(language).expect("the queries parse");
+            assert!(rules.rules.len() > 10);
+            assert!(rules.rules.iter().all(|rule| rule.reason.len() > 10));
+        }
+        let context = Context::new(crate::checks::built_in().into(), Default::default());
+        assert!(!at_least(&context, Decision::Ask));
+    }
+
+    #[test]
+    fn names_match_by_pattern() {
+        assert!(matches("os.system", "os.system"));
+        assert!(matches("pathlib.*.unlink", "pathlib.Path().unlink"));
+        assert!(matches("*__builtins__*", "globals().__builtins__.exec"));
+        assert!(!matches("os.*", "subprocess.run"));
+    }
+}
