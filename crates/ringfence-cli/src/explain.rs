@@ -47,12 +47,8 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
 /// The policy with everything the local fence adds to it.
 fn enforced(setup: &Setup) -> Policy {
     let policy = setup.policy();
-    #[cfg(target_os = "linux")]
-    let policy = {
-        let host = ringfence::local::host::Host::from_environment(setup.env.clone());
-        ringfence::local::complete::complete(policy, &setup.project, &host).policy
-    };
-    policy
+    let host = ringfence::local::host::Host::from_environment(setup.env.clone());
+    ringfence::local::complete::complete(policy, &setup.project, &host).policy
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -8,9 +8,9 @@ use std::time::Duration;
 use ringfence::fence::CreateOptions;
 use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
 use ringfence::local::approval::Settled;
-use ringfence::local::native::{CallersTerminal, Native, Streams};
+use ringfence::local::{CallersTerminal, Fence, Streams};
 use ringfence::model::config::ConfigFile;
-use ringfence::model::{Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin};
+use ringfence::model::{Command, Error, ErrorKind, ExecRequest, ExecResult, PolicyMode, Result, Stdin};
 use ringfence::setup::Setup;
 use ringfence::unsandboxed;
 use serde_json::{Map, Value, json};
@@ -35,8 +35,8 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     if setup.is_switched_off() {
         return run_unsandboxed(&args, &setup, &request);
     }
-    let native = Native::prepare(sandbox(&setup, &args.sandbox)?)?;
-    warn_of_network_only(&native);
+    let fence = Fence::prepare(sandbox(&setup, &args.sandbox)?)?;
+    warn_of_network_only(&fence);
     let desk = Desk::new(&args, &setup)?;
     let ledger = Ledger::open(&setup, &request);
     let streams = if args.json {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
         Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
     };
     let approval = desk.as_ref().map(Desk::approval);
-    let mut outcome = native.run_asking(&request, streams, &|_| (), approval);
+    let mut outcome = fence.run_asking(&request, streams, &|_| (), approval);
     if let Ok(result) = &mut outcome {
         if !args.json && !args.quiet {
             report::refusals(result);
@@ -107,9 +107,10 @@ pub(crate) fn sandbox(setup: &Setup, args: &Sandbox) -> Result<CreateOptions> {
 }
 
 /// Nobody shall take a fence around the network for one around files.
-fn warn_of_network_only(native: &Native) {
-    if native.launcher() == ringfence::local::launcher::Launcher::NetworkOnly {
-        for lost in native.assurance().degraded {
+fn warn_of_network_only(fence: &Fence) {
+    let assurance = fence.assurance();
+    if assurance.effective == PolicyMode::None {
+        for lost in assurance.degraded {
             report::say(&format!("WARNING: {lost}"));
         }
     }

@@ -14,6 +14,5 @@ pub mod unsandboxed;
 
 pub use ringfence_fence as fence;
 pub use ringfence_ledger as ledger;
-#[cfg(target_os = "linux")]
 pub use ringfence_local as local;
 pub use ringfence_model as model;

@@ -111,6 +111,7 @@ impl Setup {
             "require": required,
             "bwrapPath": config.os.bubblewrap.bwrap_path,
             "stage": stage.map(Path::to_string_lossy),
+            "seatbelt": { "profile": config.os.seatbelt.profile },
         }))
     }
 
