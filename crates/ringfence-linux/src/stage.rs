@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use crate::landlock::Ruleset;
 use crate::mounts;
-use crate::plan::{Exec, Plan};
+use crate::plan::{Exec, LOWEST_SOURCE, Plan};
 use crate::report::{Message, Step};
 use crate::seccomp;
 use crate::sys::{self, Cloned, Sys};
@@ -333,6 +333,7 @@ pub(crate) fn reap_until_done(
 
 /// Becomes the command; never returns.
 fn run_payload(stage: &Stage<'_>, tell: BorrowedFd<'_>, terminal: Option<BorrowedFd<'_>>) -> ! {
+    let (stage, tell) = (&Stage { control: lifted(stage, stage.control), ..*stage }, lifted(stage, tell));
     let failure = match become_command(stage, tell, terminal) {
         Ok(errno) => Failure { step: Step::Exec, detail: 0, errno },
         Err(failure) => failure,
@@ -342,6 +343,14 @@ fn run_payload(stage: &Stage<'_>, tell: BorrowedFd<'_>, terminal: Option<Borrowe
     report_failure(stage.control, failure);
     // The shell's convention: 127 not found, 126 found but not runnable.
     sys::exit_now(if failure.errno == Errno::NOENT { 127 } else { 126 })
+}
+
+/// The same out of the way of the numbers that the command gets, where it gets any.
+fn lifted<'a>(stage: &Stage<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
+    if stage.exec.passed.is_empty() {
+        return fd;
+    }
+    sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE).map_or(fd, |copy| sys::borrow(copy))
 }
 
 fn become_command(
@@ -395,6 +404,9 @@ fn become_command(
         }
     }
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
+    for passed in &stage.exec.passed {
+        sys::install_stdio(passed.source, passed.target).or_fail(Step::Stdio)?;
+    }
     // Last, because until exec this process has open whatever its host had.
     for limit in &plan.rlimits {
         sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;

@@ -45,6 +45,8 @@ pub(crate) struct Built {
     policy: Option<Policy>,
     pub(crate) plan: Plan,
     watched: Watched,
+    /// What is the sandbox's own where there are mounts.
+    usual: Vec<PathBuf>,
     helper: Option<Helper>,
     degraded: Vec<String>,
 }
@@ -116,7 +118,7 @@ impl Ground {
             unsupervised_filter: spare.then(seccomp::static_program),
         };
         let watched = Watched { fixed: view.fixed, ..Watched::default() };
-        Ok(Built { launcher, policy: None, plan, watched, helper: None, degraded })
+        Ok(Built { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
     }
 
     fn by_bwrap(&self) -> std::result::Result<Built, NoFence> {
@@ -166,6 +168,7 @@ impl Ground {
             policy: Some(policy),
             plan,
             watched,
+            usual: hidden,
             helper: None,
             degraded,
         })
@@ -187,6 +190,7 @@ impl Ground {
             policy: None,
             plan,
             watched: Watched::default(),
+            usual: vec![],
             helper: None,
             degraded: vec![
                 "NETWORK ONLY: no file is protected, the command reads and writes whatever its user can"
@@ -308,7 +312,7 @@ impl Built {
         let mut watched = Cow::Borrowed(&self.watched);
         if let Some(own) = &own {
             let (home, own_home) = (ground.host.home.clone(), own.places.home.clone());
-            watched.to_mut().shared = Some(supervisor::Shared { home, own_home });
+            watched.to_mut().shared = Some(supervisor::Shared { home, own_home, usual: self.usual.clone() });
             if let Some((_, rules)) = &mut plan.to_mut().landlock {
                 rules.push(own.landlock_rule());
             }

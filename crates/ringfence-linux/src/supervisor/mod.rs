@@ -202,6 +202,10 @@ impl<'a> Supervisor<'a> {
             // The kernel says EEXIST.
             Resolved::Exists if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Answer::Continue,
             Resolved::Exists if self.is_of_another_process() => Answer::Done(Err(Errno::NOENT)),
+            // Elsewhere it would be there and empty, which is no refusal worth telling.
+            Resolved::Exists if access == Access::Read && self.is_usual_place() => {
+                Answer::Done(Err(Errno::ACCESS))
+            }
             Resolved::Exists => self.verdict(Operation::Open, access),
             Resolved::Missing if flags & libc::O_CREAT != 0 => self.verdict(operation, Access::Write),
             Resolved::Unreachable if flags & libc::O_CREAT != 0 => self.hidden_place(operation),
@@ -377,7 +381,8 @@ impl<'a> Supervisor<'a> {
                 if reason != DenyReason::Denied && hidden::host_refuses(self.real.as_path(), access) {
                     return Answer::Continue;
                 }
-                Answer::Deny(Denial::of_path(operation, self.real.as_path(), access, reason, &decision))
+                let denial = Denial::of_path(operation, self.real.as_path(), access, reason, &decision);
+                hidden::refusal(denial, &decision)
             }
         }
     }

@@ -19,6 +19,8 @@ pub struct Shared {
     pub home: PathBuf,
     /// The directory that programs inside take for it.
     pub own_home: PathBuf,
+    /// Directories that a sandbox with mounts has to itself, and where programs look as a matter of course.
+    pub usual: Vec<PathBuf>,
 }
 
 /// The process between us and the sandbox, once it is known.
@@ -39,6 +41,12 @@ impl Supervisor<'_> {
     pub(super) fn at_home(&self, path: &Path) -> Option<PathBuf> {
         let shared = self.watched.shared.as_ref()?;
         path.strip_prefix(&shared.own_home).ok().map(|relative| shared.home.join(relative))
+    }
+
+    /// Whether `self.real` is a directory that is only looked into because every system has it.
+    pub(super) fn is_usual_place(&self) -> bool {
+        let real = self.real.as_path();
+        self.watched.shared.as_ref().is_some_and(|shared| shared.usual.iter().any(|place| place == real))
     }
 
     /// Whether `self.real` tells about a process of the host.

@@ -169,12 +169,54 @@ fn sockets_of_the_host_are_out_of_reach_without_namespaces_too() {
     }
 }
 
-fn conforms(contender: &Contender<'_>) {
+/// What a launcher does not promise, and why.
+type Excuses = Vec<(&'static str, &'static str)>;
+
+/// What this machine does not let any launcher promise.
+pub(super) fn of_the_machine() -> Excuses {
+    use ringfence_linux::cgroup::{Cgroup, Support};
+    let mut excuses = Excuses::new();
+    let probe = Cgroup::probe();
+    if !matches!(probe.memory, Support::Yes { .. }) {
+        let why = "this user has no control group: memory is limited for each process, which nobody reports";
+        excuses
+            .extend([("limit/memory-is-of-all-together", why), ("limit/memory-covers-private-files", why)]);
+    }
+    if !matches!(probe.pids, Support::Yes { .. }) {
+        let why = "this user has no control group: the kernel refuses new processes and does not say so";
+        excuses.extend([("limit/processes", why), ("limit/fork-bomb", why)]);
+    }
+    excuses
+}
+
+fn of_landlock() -> Excuses {
+    let mut excuses = vec![
+        (
+            "write/tmp-is-private",
+            "without mounts /tmp is the host's, and refused; TMPDIR leads to a private one",
+        ),
+        ("environment/basics", "without mounts HOME leads to a private directory elsewhere"),
+        (
+            "protect/home-file-that-does-not-exist",
+            "the private home is removed at the end, so no name in it is worth protecting",
+        ),
+        ("network/own-loopback-works", "without a network namespace there is no loopback of its own"),
+        ("network/only-loopback", "without a network namespace the host's interfaces can be listed"),
+    ];
+    if !rustix::process::geteuid().is_root() {
+        let why = "an ordinary user cannot empty the bounding set; no_new_privs makes it mean nothing";
+        excuses.push(("rights/no-capabilities", why));
+    }
+    excuses
+}
+
+fn conforms(name: &str, run: conformance::RunOnce<'_>, own: Excuses) {
     let base = tempfile::Builder::new().prefix("ringfence-conformance-").tempdir().unwrap();
     let only = std::env::var("CONFORMANCE").unwrap_or_default();
     let environment = std::env::vars_os().collect();
-    let matrix =
-        conformance::run(std::slice::from_ref(contender), &cases::all(), base.path(), &environment, &only);
+    let excused = [of_the_machine(), own].concat();
+    let contenders = [Contender { name, run, excused: &excused }];
+    let matrix = conformance::run(&contenders, &cases::all(), base.path(), &environment, &only);
     println!("{matrix}");
     let failures = matrix.failures();
     assert!(
@@ -188,30 +230,10 @@ fn conforms(contender: &Contender<'_>) {
 
 #[test]
 fn the_bwrap_launcher_conforms() {
-    conforms(&Contender {
-        name: "bwrap",
-        run: &|options, request| by("bwrap", options, request),
-        excused: &[],
-    });
+    conforms("bwrap", &|options, request| by("bwrap", options, request), vec![]);
 }
 
 #[test]
 fn the_landlock_launcher_conforms() {
-    conforms(&Contender {
-        name: "landlock",
-        run: &|options, request| by("landlock", options, request),
-        excused: &[
-            (
-                "write/tmp-is-private",
-                "without mounts /tmp is the host's, and refused; TMPDIR leads to a private one",
-            ),
-            ("environment/basics", "without mounts HOME leads to a private directory elsewhere"),
-            (
-                "protect/home-file-that-does-not-exist",
-                "the private home is removed at the end, so no name in it is worth protecting",
-            ),
-            ("network/own-loopback-works", "without a network namespace there is no loopback of its own"),
-            ("network/only-loopback", "without a network namespace the host's interfaces can be listed"),
-        ],
-    });
+    conforms("landlock", &|options, request| by("landlock", options, request), of_landlock());
 }
