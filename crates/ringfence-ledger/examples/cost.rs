@@ -87,6 +87,7 @@ fn result() -> ExecResult {
         violations: vec![],
         timed_out: false,
         truncated: false,
+        restarted: false,
         duration_ms: 3.0,
         usage: Usage::default(),
         sandbox: Assurance::unsandboxed(),

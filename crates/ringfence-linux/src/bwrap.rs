@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use crate::launch::{End, LaunchError, Place, Sandboxed, Stdio, control_pair};
 use crate::parcel;
-use crate::plan::{Exec, Plan};
+use crate::plan::{Exec, Passed, Plan};
 use crate::report::{Message, Step};
 use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, CStringArray, Cloned, Sys};
@@ -63,7 +63,7 @@ pub fn launch(
     let null =
         rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let said = rustix::fs::memfd_create("bwrap-said", MemfdFlags::CLOEXEC).map_err(failed)?;
-    let packed = parcel::pack(plan, exec, tty).map_err(failed)?;
+    let packed = parcel::pack(plan, exec, &passed_inside(exec, bwrap.data.len()), tty).map_err(failed)?;
     let options = parcel::sealed("bwrap-options", bwrap.options).map_err(failed)?;
     let data: Vec<OwnedFd> = bwrap
         .data
@@ -77,6 +77,7 @@ pub fn launch(
     table.extend(if tty.is_some() { [null.as_raw_fd(); 3] } else { stdio });
     table.push(options.as_raw_fd());
     table.extend(data.iter().map(AsRawFd::as_raw_fd));
+    table.extend(exec.passed.iter().map(|passed| passed.source));
     let mut lifted = vec![-1; table.len()];
 
     let text = |text: String| CString::new(text).unwrap_or_default();
@@ -125,6 +126,12 @@ pub fn launch(
             }
         }
     }
+}
+
+/// The same descriptors by their numbers inside: they come after the data.
+fn passed_inside(exec: &Exec, data: usize) -> Vec<Passed> {
+    let first = FIRST_DATA.saturating_add(RawFd::try_from(data).unwrap_or(RawFd::MAX));
+    (first..).zip(&exec.passed).map(|(source, passed)| Passed { source, ..*passed }).collect()
 }
 
 enum Heard {

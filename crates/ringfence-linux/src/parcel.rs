@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::termios::Winsize;
 
 use crate::landlock::Rights;
-use crate::plan::{Exec, LandlockRule, Plan, Rlimit};
+use crate::plan::{Exec, LandlockRule, Passed, Plan, Rlimit};
 use crate::sys::{CStringArray, Sys};
 
 /// No honest parcel is larger: the kernel lets arguments and environment be some megabytes.
@@ -55,7 +55,8 @@ pub(crate) fn contents(fd: BorrowedFd<'_>, most: usize) -> Sys<Vec<u8>> {
     }
 }
 
-pub(crate) fn pack(plan: &Plan, exec: &Exec, tty: Option<Winsize>) -> Sys<OwnedFd> {
+/// `passed` are the descriptors of the command by their numbers inside.
+pub(crate) fn pack(plan: &Plan, exec: &Exec, passed: &[Passed], tty: Option<Winsize>) -> Sys<OwnedFd> {
     let mut out = Writer(Vec::with_capacity(16 * 1024));
     out.bytes(plan.hostname.as_bytes());
     out.list(plan.landlock.iter(), |out, (abi, rules)| {
@@ -78,6 +79,10 @@ pub(crate) fn pack(plan: &Plan, exec: &Exec, tty: Option<Winsize>) -> Sys<OwnedF
         out.list(strings.iter(), |out, text| out.bytes(text.as_bytes()));
     }
     out.bytes(exec.cwd.as_bytes());
+    out.list(passed.iter(), |out, passed| {
+        out.number(u64::from(passed.source.unsigned_abs()));
+        out.number(u64::from(passed.target.unsigned_abs()));
+    });
     out.list(tty.iter(), |out, size| {
         for number in [size.ws_row, size.ws_col, size.ws_xpixel, size.ws_ypixel] {
             out.number(u64::from(number));
@@ -211,6 +216,7 @@ impl<'a> Reader<'a> {
             argv: CStringArray::new(self.list(Self::text)?),
             env: CStringArray::new(self.list(Self::text)?),
             cwd: self.text()?,
+            passed: self.list(|from| Some(Passed { source: from.small()?, target: from.small()? }))?,
         };
         let tty = self.list(|from| {
             Some(Winsize {
@@ -254,13 +260,14 @@ mod tests {
             argv: CStringArray::new(vec![c"true".into(), c"".into()]),
             env: CStringArray::new(vec![c"A=b c".into()]),
             cwd: c"/".into(),
+            passed: vec![Passed { source: 130, target: 90 }],
         }
     }
 
     #[test]
     fn what_is_packed_is_unpacked() {
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 1, ws_ypixel: 2 };
-        let fd = pack(&plan(), &exec(), Some(size)).unwrap();
+        let fd = pack(&plan(), &exec(), &exec().passed, Some(size)).unwrap();
         let parcel = unpack(fd.as_fd()).unwrap();
         assert_eq!(parcel.plan.landlock, plan().landlock);
         assert_eq!(parcel.plan.rlimits, plan().rlimits);
@@ -269,13 +276,14 @@ mod tests {
         assert!(parcel.plan.unsupervised_filter.is_some());
         assert_eq!(parcel.exec.argv.strings(), exec().argv.strings());
         assert_eq!(parcel.exec.env.strings(), exec().env.strings());
+        assert_eq!(parcel.exec.passed, exec().passed);
         assert_eq!(parcel.tty.map(|size| size.ws_col), Some(80));
         assert_eq!(rustix::io::write(&fd, b"x"), Err(Errno::PERM), "nobody can change it any more");
     }
 
     #[test]
     fn what_is_cut_or_longer_is_refused() {
-        let fd = pack(&plan(), &exec(), None).unwrap();
+        let fd = pack(&plan(), &exec(), &[], None).unwrap();
         let bytes = contents(fd.as_fd(), LARGEST).unwrap();
         for wrong in [&bytes[..bytes.len() - 1], &bytes[..7], &[], &[&bytes[..], b"x"].concat()] {
             let fd = sealed("wrong", wrong).unwrap();

@@ -2,6 +2,7 @@
 //! the child.
 
 use std::ffi::{CStr, CString};
+use std::os::fd::RawFd;
 
 use crate::landlock::Rights;
 use crate::sys::CStringArray;
@@ -150,4 +151,17 @@ pub struct Exec {
     pub argv: CStringArray,
     pub env: CStringArray,
     pub cwd: CString,
+    /// Besides the standard ones.
+    pub passed: Vec<Passed>,
 }
+
+/// A descriptor that the command gets under a number of our choice. All others are closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// Of the caller's; at least [`LOWEST_SOURCE`], out of the way of all numbers the command gets.
+    pub source: RawFd,
+    pub target: RawFd,
+}
+
+/// See [`Passed`].
+pub const LOWEST_SOURCE: RawFd = 128;

@@ -68,7 +68,13 @@ mod with_exec {
                 c(&pair)
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(Exec { candidates, argv: CStringArray::new(argv), env: CStringArray::new(env), cwd: c_path(cwd)? })
+        Ok(Exec {
+        candidates,
+        argv: CStringArray::new(argv),
+        env: CStringArray::new(env),
+        cwd: c_path(cwd)?,
+        passed: vec![],
+    })
     }
 
     fn c(text: &OsStr) -> Result<CString> {

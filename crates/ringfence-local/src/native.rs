@@ -187,6 +187,7 @@ impl Native {
             violations,
             timed_out: outcome.timed_out,
             truncated,
+            restarted: false,
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,
             usage: Usage {
                 cpu_ms: Some(outcome.cpu_us / 1000),

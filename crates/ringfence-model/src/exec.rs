@@ -94,6 +94,9 @@ pub struct ExecResult {
     pub timed_out: bool,
     /// Output was longer than the cap; its head and tail are kept.
     pub truncated: bool,
+    /// The shell it ran in had to be replaced: its directory, variables and jobs are gone.
+    #[serde(default)]
+    pub restarted: bool,
     pub duration_ms: f64,
     pub usage: Usage,
     pub sandbox: Assurance,
@@ -213,6 +216,7 @@ mod tests {
             violations: vec![],
             timed_out: false,
             truncated: false,
+            restarted: false,
             duration_ms: 1.0,
             usage: Usage::default(),
             sandbox: Assurance::unsandboxed(),

@@ -97,6 +97,7 @@ pub fn run(
         violations: vec![],
         timed_out,
         truncated: false,
+        restarted: false,
         duration_ms: started.elapsed().as_secs_f64() * 1000.0,
         usage: Usage::default(),
         sandbox: Assurance::unsandboxed(),

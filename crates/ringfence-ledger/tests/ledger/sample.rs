@@ -69,6 +69,7 @@ pub(crate) fn result(exit_code: i32) -> ExecResult {
         violations: vec![],
         timed_out: false,
         truncated: false,
+        restarted: false,
         duration_ms: 3.5,
         usage: Usage::default(),
         sandbox: Assurance {

@@ -307,6 +307,7 @@ impl<'a> Run<'a> {
             violations,
             timed_out: end.timed_out,
             truncated,
+            restarted: false,
             duration_ms: self.started.elapsed().as_secs_f64() * 1000.0,
             // Nothing says it without unsafe code.
             usage: Usage::default(),
