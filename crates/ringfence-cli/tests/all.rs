@@ -9,5 +9,14 @@ mod suite {
     pub(crate) mod cli_grants;
     pub(crate) mod cli_help;
     pub(crate) mod cli_records;
+    pub(crate) mod fence_attacks_kernel;
+    pub(crate) mod fence_attacks_paths;
+    pub(crate) mod fence_attacks_resources;
+    pub(crate) mod fence_attacks_sockets;
+    pub(crate) mod fence_everyday;
+    pub(crate) mod fence_faults;
+    pub(crate) mod fence_support;
+    pub(crate) mod fence_verdicts;
+    pub(crate) mod launchers;
     pub(crate) mod support;
 }

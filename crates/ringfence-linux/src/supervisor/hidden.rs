@@ -6,7 +6,7 @@ use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
-use super::{Answer, Denial, Supervisor};
+use super::{Answer, Denial, Resource, Supervisor};
 
 impl Supervisor<'_> {
     /// The path does not exist inside. If the host has it, it is the sandbox that hides it.
@@ -36,12 +36,17 @@ impl Supervisor<'_> {
         if !host_has(path) || (reason != DenyReason::Denied && host_refuses(path, access)) {
             return Answer::Continue;
         }
-        let denial = Denial::of_path(operation, path, access, reason, &decision);
-        if access == Access::Read && is_tools_own(path, &decision) {
+        refusal(Denial::of_path(operation, path, access, reason, &decision), &decision)
+    }
+}
+
+/// A refusal, unless it is of something nobody misses.
+pub(super) fn refusal(denial: Denial, decision: &PathDecision<'_>) -> Answer {
+    match &denial.resource {
+        Resource::Path(path) if denial.access == Access::Read && is_tools_own(path, decision) => {
             Answer::Notice(denial)
-        } else {
-            Answer::Deny(denial)
         }
+        _ => Answer::Deny(denial),
     }
 }
 

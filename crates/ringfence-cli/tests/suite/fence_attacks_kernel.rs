@@ -1,0 +1,267 @@
+//! Attacks on the kernel's interface, from inside. Each is also made outside where that is harmless, so that a
+//! refusal is known to be the fence's doing.
+
+use crate::suite::fence_support::{KERNEL, SOCKETS, Victim, is_root};
+use crate::suite::support::Room;
+
+/// Runs the probes in one sandbox; gives `name: answer` for those that were not refused.
+fn allowed(room: &Room, probes: &[&str]) -> Vec<String> {
+    room.helper(&KERNEL);
+    let script: String =
+        probes.iter().map(|probe| format!("echo \"{probe}: $(./kernel {probe} 2>&1)\"\n")).collect();
+    let ran = room.fenced(&script);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), probes.len(), "{ran:?}");
+    lines.iter().filter(|line| !line.contains(": refused ")).map(|line| (*line).to_owned()).collect()
+}
+
+#[test]
+fn no_new_namespaces_and_no_mounts() {
+    let room = Room::new();
+    let project = room.project.display().to_string();
+    let with_place = |probe: &str| format!("{probe} {project}");
+    let placed: Vec<String> =
+        ["umount", "mount-remount", "mount-setattr", "open-tree-plain"].map(with_place).to_vec();
+    let mut probes = vec![
+        "unshare-user",
+        "unshare-mount",
+        "unshare-user-and-mount",
+        "unshare-net",
+        "unshare-pid",
+        "unshare-time",
+        "clone-user",
+        "clone-user-and-pid",
+        "clone3-user",
+        "clone3-plain",
+        "setns-own",
+        "setns-own-user",
+        "setns-init",
+        "mount-tmpfs",
+        "mount-bind",
+        "mount-proc",
+        "umount /proc",
+        "umount /",
+        "umount /tmp",
+        "mount-remount /usr",
+        "mount-remount /",
+        "mount-setattr /",
+        "pivot-root",
+        "chroot",
+        "open-tree",
+        "move-mount",
+        "fsopen",
+        "fspick",
+    ];
+    probes.extend(placed.iter().map(String::as_str));
+    assert_eq!(allowed(&room, &probes), Vec::<String>::new());
+    // The same program can do it outside.
+    assert_eq!(KERNEL.unfenced(&["clone3-plain"], &room.project), "ALLOWED");
+    if is_root() {
+        assert_eq!(KERNEL.unfenced(&["unshare-mount"], &room.project), "ALLOWED");
+    }
+}
+
+#[test]
+fn the_kernels_dangerous_corners_are_closed() {
+    let room = Room::new();
+    let probes = [
+        "io-uring",
+        "bpf",
+        "keyctl",
+        "add-key",
+        "request-key",
+        "userfaultfd",
+        "perf",
+        "name-to-handle",
+        "open-by-handle",
+        "fanotify",
+        "kexec",
+        "init-module",
+        "delete-module",
+        "syslog",
+        "iopl",
+        "modify-ldt",
+        "personality",
+        "swapon",
+        "acct",
+        "sethostname",
+        "mknod-device",
+        "mknod-block",
+        "tiocsti",
+        "tioclinux",
+        "tiocsti-high-bits",
+        "raise-limit",
+        "raise-ambient",
+        "setuid-other",
+        "setgroups",
+    ];
+    assert_eq!(allowed(&room, &probes), Vec::<String>::new());
+    for probe in ["keyctl", "name-to-handle", "modify-ldt", "personality", "tiocsti"] {
+        assert_eq!(KERNEL.unfenced(&[probe], &room.project), "ALLOWED", "{probe} outside");
+    }
+}
+
+#[test]
+fn foreign_calling_conventions_are_rejected() {
+    let room = Room::new();
+    assert_eq!(allowed(&room, &["i386", "x32", "x32-unshare", "i386-mkdir evil"]), Vec::<String>::new());
+    assert!(!room.project.join("evil").exists());
+}
+
+#[test]
+fn init_cannot_be_opened_traced_or_robbed() {
+    let room = Room::new();
+    let probes = [
+        "ptrace-attach-init",
+        "ptrace-seize-init",
+        "vm-read-init",
+        "vm-write-init",
+        "pidfd-getfd-init",
+        "pidfd-getfd-init-3",
+        "kcmp-init",
+        "prlimit-init",
+        "read /proc/1/mem",
+        "open-write /proc/1/mem",
+        "read /proc/1/environ",
+        "read /proc/1/maps",
+        "read /proc/1/auxv",
+        "open-path /proc/1/root/etc",
+        "open-path /proc/1/cwd/etc",
+        "open-path /proc/1/fd/0",
+        "open-path /proc/1/fd/3",
+        "open-path /proc/1/ns/mnt",
+        "open-path /proc/1/exe",
+    ];
+    assert_eq!(allowed(&room, &probes), Vec::<String>::new());
+}
+
+#[test]
+fn processes_of_the_host_are_out_of_reach() {
+    let room = Room::new();
+    let mut victim = Victim::new();
+    let pid = victim.pid();
+    let probes: Vec<String> =
+        ["kill", "tgkill", "pidfd-open"].map(|probe| format!("{probe} {pid}")).into_iter().collect();
+    let probes: Vec<&str> = probes.iter().map(String::as_str).collect();
+    assert_eq!(allowed(&room, &probes), Vec::<String>::new());
+    assert_eq!(KERNEL.unfenced(&["kill", &pid.to_string()], &room.project), "ALLOWED");
+    let seen = room.fenced("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; ls /proc | grep -c '^[0-9]'");
+    assert!(!seen.stdout.contains("sleep 600"), "{seen:?}");
+    assert!(victim.lives());
+}
+
+#[test]
+fn the_machine_cannot_be_changed_not_even_as_root() {
+    let room = Room::new();
+    let probes = [
+        "write /proc/sysrq-trigger h",
+        "write /proc/sys/kernel/core_pattern evil",
+        "write /proc/sys/kernel/hostname evil",
+        "write /proc/sys/vm/drop_caches 1",
+        "write /proc/sys/fs/file-max 1",
+        "write /proc/self/uid_map 0",
+        "write /proc/irq/default_smp_affinity 1",
+        "open-write /sys/kernel/uevent_helper",
+        "open-write /sys/devices/system/cpu/online",
+        "read /proc/kcore",
+        "read /proc/kmsg",
+        "read /dev/mem",
+        "read /dev/kmsg",
+        "read /dev/sda",
+        "read /dev/vda",
+        "open-write /dev/fuse",
+        "open-write /dev/kvm",
+        "open-write /dev/net/tun",
+        "chmod /dev/null",
+        "chown /dev/null",
+        "utime /dev/null",
+        "setxattr /dev/null",
+        "chmod /dev/tty",
+        "chmod /etc/hosts",
+        "chown /etc/hosts",
+        "utime /etc/hosts",
+        "truncate /etc/hosts",
+        "open-write /etc/hosts",
+        "open-write /etc/passwd",
+        "open-write /usr/bin/env",
+        "chmod /usr/bin/env",
+        "chmod /",
+        "chmod /usr",
+        "link-from /usr/bin/env",
+        "read /etc/shadow",
+        "read /etc/passwd",
+        "read /etc/machine-id",
+    ];
+    let mode = |path: &str| {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = std::fs::metadata(path).unwrap();
+        (metadata.mode(), metadata.uid(), metadata.mtime())
+    };
+    let watched = ["/dev/null", "/etc/hosts", "/usr/bin/env"];
+    let before = watched.map(mode);
+    assert_eq!(allowed(&room, &probes), Vec::<String>::new());
+    assert_eq!(watched.map(mode), before);
+}
+
+#[test]
+fn no_capability_and_no_descriptor_is_left() {
+    let room = Room::new();
+    assert_eq!(allowed(&room, &["descriptor-above-2"]), Vec::<String>::new());
+    let status = room.fenced("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\\t '");
+    let want = "CapInh:0000000000000000\nCapPrm:0000000000000000\nCapEff:0000000000000000\n\
+                CapBnd:0000000000000000\nCapAmb:0000000000000000\nNoNewPrivs:1\nSeccomp:2\n";
+    assert_eq!(status.stdout, want);
+}
+
+#[test]
+fn a_descriptor_that_the_caller_left_open_does_not_get_in() {
+    let room = Room::new();
+    let secret = room.write("../secret", "canary");
+    // bash leaves descriptor 9 open for what it starts.
+    let output = std::process::Command::new("bash")
+        .args(["-c", "exec 9<\"$1\"; shift; exec \"$@\"", "bash"])
+        .arg(&secret)
+        .arg(env!("CARGO_BIN_EXE_ringfence"))
+        .args(["run", "--", "bash", "-c", "cat <&9; ls /proc/self/fd"])
+        .current_dir(&room.project)
+        .env("HOME", &room.home)
+        .env("RINGFENCE_HOME", &room.ringfence_home)
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(!stdout.contains("canary"), "{stdout}");
+    assert!(!stdout.lines().any(|fd| fd == "9"), "{stdout}");
+}
+
+#[test]
+fn set_user_id_programs_gain_nothing() {
+    let room = Room::new();
+    let ran = room.fenced(
+        "for p in /usr/bin/su /usr/bin/passwd /usr/bin/mount /usr/bin/newgrp /usr/bin/sudo; do \
+         [ -u $p ] && $p -c 'id -u; cat /proc/self/status' </dev/null 2>/dev/null | grep CapEff; done; \
+         cp /usr/bin/id . && chmod u+s,g+s id && ./id -u; true",
+    );
+    assert!(
+        !ran.stdout.lines().any(|line| line.starts_with("CapEff") && !line.ends_with("0000000000000000"))
+    );
+    let own = rustix::process::geteuid().as_raw().to_string();
+    assert_eq!(ran.stdout.lines().last(), Some(own.as_str()), "{ran:?}");
+}
+
+#[test]
+fn copied_and_linker_started_programs_are_held_too() {
+    let room = Room::new();
+    room.write("../.ssh/id_rsa", "canary");
+    room.helper(&KERNEL);
+    room.helper(&SOCKETS);
+    let ran = room.fenced(
+        "cp /bin/cat mycat; chmod +x mycat; ./mycat ~/.ssh/id_rsa; \
+         cp mycat /tmp/c && /tmp/c ~/.ssh/id_rsa; cp mycat /dev/shm/c && /dev/shm/c ~/.ssh/id_rsa; \
+         l=$(ls /lib64/ld-linux* /lib/ld-linux* 2>/dev/null | head -1); \
+         $l /bin/cat ~/.ssh/id_rsa; chmod -x kernel; $l ./kernel unshare-user; \
+         python3 -c 'import os; os.execv(\"/bin/cat\", [\"cat\", os.path.expanduser(\"~/.ssh/id_rsa\")])'; \
+         perl -e 'exec \"/bin/cat\", \"$ENV{HOME}/.ssh/id_rsa\"'; false",
+    );
+    assert!(!ran.stdout.contains("canary") && !ran.stdout.contains("ALLOWED"), "{ran:?}");
+    assert!(ran.blocked);
+}

@@ -1,0 +1,234 @@
+//! Attacks by path: aliases of what is denied, new names for what is protected, races against the look.
+
+use std::path::Path;
+
+use crate::suite::fence_support::{KERNEL, RACES, names};
+use crate::suite::support::Room;
+
+/// A room with secrets where people have them, and a repository.
+fn room() -> Room {
+    let room = Room::new();
+    room.write("../.ssh/id_rsa", "canary-key");
+    room.write("../.aws/credentials", "canary-aws");
+    room.write(".env", "canary-env");
+    room.write("sub/deep/.env", "canary-deep");
+    room.write(".git/config", "[core]\n");
+    room.write(".git/HEAD", "ref: refs/heads/main\n");
+    room.write(".git/hooks/pre-commit.sample", "");
+    room
+}
+
+#[test]
+fn one_file_has_one_verdict_by_whatever_name() {
+    let room = room();
+    let ran = room.fenced(
+        "h=~/.ssh/id_rsa
+        cat $h; cat ~/./.ssh/../.ssh/id_rsa; cat ~//.ssh//id_rsa; cat /proc/self/root$h; cat /proc/$$/root$h
+        cat /proc/self/cwd/.env; cat /proc/thread-self/cwd/.env; cat /proc/$$/task/$$/cwd/.env
+        ln -s ~/.ssh s; cat s/id_rsa; ln -s $h k; cat k; ln -s .env e; cat e; ln -s e e2; cat e2
+        ln .env hard; cat hard; ln ~/.ssh/id_rsa hard2; cat hard2; cp .env copy; cat copy
+        ln -s /proc/self/root r; cat r$h; ln -s /proc/self/cwd w; cat w/.env
+        exec 3<.; cat /proc/self/fd/3/.env; cat /dev/fd/3/.env; exec 4<sub; cat /proc/self/fd/4/deep/.env
+        cd sub; cat ../.env; cat deep/../deep/.env; cat \"$OLDPWD/.env\"; cd ..
+        mkdir -p x/y; ln -s ../../sub/deep x/y/l; cat x/y/l/.env; cat x/y/l/../deep/.env
+        dd if=.env; tail .env; head -c9 .env; od -c .env; < .env cat; . ./.env; source .env; read l < .env; echo $l
+        tar cf - .env; python3 -c 'print(open(\".env\").read())'; python3 -c 'import os; d=os.open(\".\",0); print(os.read(os.open(\".env\",0,dir_fd=d),99))'
+        mv .env moved; cat moved; mv sub other; cat other/deep/.env; cat sub/deep/.env; false",
+    );
+    assert!(!ran.stdout.contains("canary"), "{}", ran.stdout);
+    assert!(!ran.stderr.contains("canary"), "{}", ran.stderr);
+    assert!(ran.blocked);
+    for file in [".env", "sub/deep/.env"] {
+        assert!(room.project.join(file).is_file(), "{file} was moved");
+    }
+}
+
+#[test]
+fn a_hard_link_made_before_shows_no_other_verdict_inside() {
+    let room = room();
+    // Made by the host's user: the link is a second name of the same file, in a place that may be read.
+    std::fs::hard_link(room.project.join(".env"), room.project.join("alias")).unwrap();
+    let ran = room.fenced("ln .env again; ln alias again2; cat again; mv .env z; cat z; false");
+    assert!(!ran.stdout.contains("canary"), "{ran:?}");
+}
+
+#[test]
+fn protected_names_cannot_come_to_be() {
+    let room = room();
+    room.helper(&KERNEL);
+    let attacks: &[(&str, &str)] = &[
+        ("plain", "mkdir .git; echo evil > .git/config; mkdir .git/hooks"),
+        ("append", "mkdir .git; echo evil >> .git/config; tee -a .git/config <<<evil"),
+        ("copy", "mkdir -p e/hooks; echo evil > e/config; cp -r e .git; cp e/config .git/config"),
+        ("rename-file", "mkdir .git; echo evil > e; mv e .git/config; mv -n e .git/config; mv e .git/hooks"),
+        ("rename-directory", "mkdir -p e/hooks; echo evil > e/hooks/pre-commit; mv e .git"),
+        ("rename-into", "mkdir .git; mkdir hooks; echo evil > hooks/pre-commit; mv hooks .git/"),
+        ("rename-deep", "mkdir -p m/a/b/c/d/e/hooks .git; mv m .git/modules"),
+        ("rename-crowd", "mkdir e; (cd e; seq 4500 | xargs touch; mkdir hooks; echo evil > hooks/x); mv e .git"),
+        ("exchange", "mkdir -p .git e/hooks; echo evil > e/hooks/x; ../kernel exchange e .git; ../kernel exchange .git e"),
+        ("exchange-file", "mkdir .git; echo evil > e; touch .git/x; ../kernel exchange e .git/x; mv .git/x .git/config"),
+        ("link", "mkdir .git; echo evil > e; ln e .git/config; ../kernel link-from e; mv linked .git/config"),
+        ("symlink-name", "ln -s e .git; mkdir -p e; echo evil > e/config"),
+        ("symlink-renamed", "ln -s e l; mv -T l .git; mkdir -p e/hooks; echo evil > e/config"),
+        ("symlink-exchanged", "mkdir .git; ln -s e l; ../kernel exchange l .git; ../kernel exchange .git l; mkdir e; echo evil > e/config"),
+        ("symlink-inside", "mkdir .git; echo evil > e; ln -s ../e .git/config; ln -s ../e .git/hooks"),
+        ("symlink-to-it", "mkdir .git; ln -s .git g; echo evil > g/config; mkdir g/hooks"),
+        ("dangling-link", "mkdir .git; ln -s .git/config x; echo evil > x"),
+        ("dangling-chain", "mkdir .git; ln -s y x; ln -s .git/config y; echo evil > x; tee x <<<evil"),
+        ("dots-after-link", "mkdir -p .git sub a; ln -s ../sub a/l; echo evil > a/l/../.git/config"),
+        ("proc-cwd", "mkdir .git; echo evil > /proc/self/cwd/.git/config; echo evil > /proc/$$/cwd/.git/config"),
+        ("proc-root", "mkdir .git; echo evil > /proc/self/root$PWD/.git/config; echo evil > /proc/$$/root$PWD/.git/config"),
+        ("proc-fd", "mkdir .git; exec 3<. 4<.git; echo evil > /proc/self/fd/3/.git/config; echo evil > /dev/fd/4/config"),
+        ("proc-task", "mkdir .git; echo evil > /proc/$$/task/$$/cwd/.git/config; echo evil > /proc/thread-self/cwd/.git/config"),
+        ("proc-link", "mkdir .git; ln -s /proc/self/cwd l; echo evil > l/.git/config; ln -s /proc/self/fd f; exec 3<.git; echo evil > f/3/config"),
+        ("dirfd", "mkdir .git; python3 -c 'import os; d=os.open(\".git\",0); os.write(os.open(\"config\",65,dir_fd=d),b\"evil\")'"),
+        ("dirfd-mkdir", "mkdir .git; python3 -c 'import os; d=os.open(\".git\",0); os.mkdir(\"hooks\",dir_fd=d)'"),
+        ("dirfd-path", "mkdir .git; python3 -c 'import os; d=os.open(\".git\",os.O_PATH); os.mkdir(\"hooks\",dir_fd=d)'"),
+        ("dirfd-rename", "mkdir .git; echo evil>e; python3 -c 'import os; d=os.open(\".git\",0); os.rename(\"e\",\"config\",dst_dir_fd=d)'"),
+        ("dirfd-link", "mkdir .git; echo evil>e; python3 -c 'import os; d=os.open(\".git\",0); os.link(\"e\",\"config\",dst_dir_fd=d)'"),
+        ("dirfd-symlink", "mkdir .git; python3 -c 'import os; d=os.open(\".git\",0); os.symlink(\"/e\",\"config\",dir_fd=d)'"),
+        ("dirfd-mknod", "mkdir .git; python3 -c 'import os; d=os.open(\".git\",0); os.mkfifo(\"config\",dir_fd=d)'"),
+        ("tmpfile", "mkdir .git; python3 -c 'import os; f=os.open(\".\",os.O_TMPFILE|2); os.write(f,b\"evil\"); os.link(\"/proc/self/fd/%d\"%f,\".git/config\")'"),
+        ("fifo-and-socket", "mkdir .git; mkfifo .git/config; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\".git/config\")'"),
+        ("deleted-name", "mkdir -p 'd (deleted)/.git'; cd 'd (deleted)'; echo evil > .git/config; mv .git/config ../.git/config"),
+        ("deep", "python3 -c 'import os
+for i in range(25): os.mkdir(\"d\"*200); os.chdir(\"d\"*200)
+os.mkdir(\".git\"); open(\".git/config\",\"w\").write(\"evil\")'; find . -name config -path '*.git*' | grep -q . && touch FOUND; find . -maxdepth 1 -name 'ddd*' -exec rm -rf {} +"),
+        ("git-keys", "git init -q .; for l in 'fsmonitor = evil' 'hooksPath = e' 'sshCommand = evil'; do printf '[core]\\n%s\\n' \"$l\" > .git/config.lock; mv .git/config.lock .git/config; done"),
+        ("git-tricks", "git init -q .; printf '[user]\\n name = x ; \\\\\\n[core] fsmonitor = evil\\n' > .git/config.lock; mv .git/config.lock .git/config; \
+          printf '[core] fsmonitor = \"evil\" # ]\\n' > .git/config.lock; mv .git/config.lock .git/config"),
+        ("editor", "mkdir .vscode; echo evil > .vscode/tasks.json; mkdir -p e; echo evil > e/tasks.json; mv e .vscode; ln -s e .vscode; ln -s e .idea"),
+        ("agents", "mkdir .claude .codex .cursor .gemini .ringfence; echo evil > .mcp.json; echo evil > .ringfence/sandbox.json; ln -s e .claude"),
+        ("husky", "mkdir .husky .githooks; mkdir -p .github/hooks; echo evil > .husky/pre-commit"),
+    ];
+    for (name, attack) in attacks {
+        let place = format!("fresh-{name}");
+        let ran = room.fenced(&format!("mkdir {place}; cd {place}; {attack}"));
+        let created = evil_below(&room.project.join(&place));
+        assert!(created.is_empty(), "{name}: {created:?}\n{ran:?}");
+    }
+}
+
+/// Protected names below a directory that hold something they must not.
+fn evil_below(directory: &Path) -> Vec<String> {
+    let protected = [
+        "config",
+        "hooks",
+        "modules",
+        ".vscode",
+        ".idea",
+        ".claude",
+        ".codex",
+        ".cursor",
+        ".gemini",
+        ".mcp.json",
+        ".ringfence",
+        ".husky",
+        ".githooks",
+        "FOUND",
+    ];
+    let in_git = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
+    names(directory)
+        .into_iter()
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap_or_default();
+            let special = !["config", "hooks", "modules"].contains(&name) || in_git(path);
+            let link = name == ".git" && path.is_symlink();
+            // What git itself keeps in its configuration is harmless; what attacks put there says so.
+            let harmless =
+                name == "config" && std::fs::read_to_string(path).is_ok_and(|text| !text.contains("evil"));
+            link || (protected.contains(&name) && special && !harmless)
+        })
+        .map(|path| path.display().to_string())
+        .collect()
+}
+
+#[test]
+fn what_is_protected_stays_through_every_change_of_its_surroundings() {
+    let room = room();
+    room.write("lib/vendored/.git/config", "[core]\n");
+    room.helper(&KERNEL);
+    let before = names(&room.project);
+    room.fenced(
+        "mv .git g; mv lib l; mv lib/vendored v; rmdir .git; rm -rf .git/hooks .git/config lib/vendored/.git/config
+        mkdir n; ./kernel exchange n .git; ./kernel exchange lib n; ./kernel exchange .git n; rmdir n
+        echo evil > e; mv e .git/config; cp e .git/config; ln -f e .git/config; ln -sf e .git/config; rm e
+        ./kernel truncate .git/config; ./kernel chmod .git/config; ./kernel chmod .git/hooks; ./kernel setxattr .git/config
+        ./kernel umount .git/config; ./kernel mount-remount .git/config; ./kernel write .git/config evil
+        git config core.fsmonitor evil; git config --local alias.x '!evil'; echo evil > .git/hooks/pre-commit",
+    );
+    assert_eq!(names(&room.project), before);
+    for config in [".git/config", "lib/vendored/.git/config"] {
+        assert_eq!(std::fs::read_to_string(room.project.join(config)).unwrap(), "[core]\n");
+    }
+}
+
+#[test]
+fn a_fresh_directory_gets_no_file_that_runs_later() {
+    let room = Room::new();
+    let ran = room.fenced(
+        "git init -q . ; echo x > .git/hooks/pre-commit; mkdir .git/hooks; git config core.hooksPath .; \
+         mkdir .ringfence .claude .vscode; echo '{}' > .ringfence/sandbox.json; \
+         echo evil > ~/.bashrc; echo evil > ~/.profile; mkdir -p ~/.config/autostart; echo x > ~/.config/autostart/x; \
+         mkdir ~/.ssh; echo key > ~/.ssh/authorized_keys; true",
+    );
+    for name in [".git/hooks", ".ringfence", ".claude", ".vscode"] {
+        assert!(!room.project.join(name).exists(), "{name}: {ran:?}");
+    }
+    let config = std::fs::read_to_string(room.project.join(".git/config")).unwrap();
+    assert!(!config.contains("hooksPath"), "{config}");
+    let left: Vec<_> = names(&room.home)
+        .into_iter()
+        .filter(|path| !path.starts_with(&room.project) && !path.starts_with(&room.ringfence_home))
+        .collect();
+    assert_eq!(left, Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_denied_file_replaced_outside_stays_denied() {
+    let room = room();
+    let replace = || {
+        room.write("new", "canary-new");
+        std::fs::rename(room.project.join("new"), room.project.join(".env")).unwrap();
+    };
+    let ran = room.fenced_while(replace, "cat .env; for i in 1 2 3; do cat ./.env sub/../.env; done; false");
+    assert!(!ran.stdout.contains("canary"), "{ran:?}");
+    assert!(ran.resources().iter().any(|resource| resource.ends_with("/.env")), "{ran:?}");
+}
+
+#[test]
+fn the_ringfence_home_and_its_program_are_out_of_reach() {
+    let room = Room::new();
+    room.configure("{ \"deny\": [\"/srv/canary\"] }");
+    let program = env!("CARGO_BIN_EXE_ringfence");
+    let ran = room.fenced(&format!(
+        "cat ~/.ringfence/sandbox.json; echo '{{}}' > ~/.ringfence/sandbox.json; rm -rf ~/.ringfence; \
+         echo evil > {program}; cat /proc/1/exe > exe; echo evil > /proc/self/exe; false"
+    ));
+    assert!(!ran.stdout.contains("canary"), "{ran:?}");
+    let config = std::fs::read_to_string(room.ringfence_home.join("sandbox.json")).unwrap();
+    assert!(config.contains("canary"));
+    assert!(std::fs::metadata(program).unwrap().len() > 100_000);
+    assert_eq!(std::fs::metadata(room.project.join("exe")).map_or(0, |exe| exe.len()), 0);
+}
+
+#[test]
+fn links_planted_in_the_project_do_not_lead_the_host_out() {
+    let room = Room::new();
+    room.write("../canary", "old");
+    // Planted inside, used by the next start: as a protected name, a denied name and a directory.
+    room.fenced("ln -s ~/canary note; ln -s / everything; ln -s ../canary .env; ln -s /etc .idea; ln -s loop loop; true");
+    let ran = room.fenced("cat note; echo evil > note; cat everything/etc/shadow; cat .env; false");
+    assert!(!ran.stdout.contains("old"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(room.home.join("canary")).unwrap(), "old");
+}
+
+#[test]
+fn races_do_not_read_what_was_denied_from_the_start() {
+    let room = room();
+    room.helper(&RACES);
+    room.write("okay", "fine");
+    let ran =
+        room.fenced("./races read 1; mkdir other; ln -s . door; echo fine > other/.e; ./races swap-read 1");
+    assert_eq!(ran.stdout.matches(" 0 leaks").count(), 2, "{ran:?}");
+}

@@ -1,0 +1,153 @@
+//! Attacks on what the machine has: processes, memory, disk, output, time; and what stays behind.
+
+use std::time::{Duration, Instant};
+
+use crate::suite::fence_support::{Fenced, names, processes_with, wait_until};
+use crate::suite::support::Room;
+
+fn limits(ran: &Fenced) -> Vec<&str> {
+    let violations = ran.json["violations"].as_array().map(Vec::as_slice).unwrap_or_default();
+    violations
+        .iter()
+        .filter(|violation| violation["kind"] == "resource_limit")
+        .filter_map(|violation| violation["resource"].as_str())
+        .collect()
+}
+
+/// A limit that this machine cannot keep must be said to be missing; then there is nothing to test.
+fn kept(ran: &Fenced, what: &str) -> bool {
+    let degraded = ran.json["sandbox"]["degraded"].to_string();
+    if degraded.contains(what) {
+        eprintln!("skipped: not promised on this machine: {degraded}");
+        return false;
+    }
+    true
+}
+
+#[test]
+fn a_fork_bomb_ends_inside_its_limit() {
+    let room = Room::new();
+    let marker = format!("bomb-{}", std::process::id());
+    let started = Instant::now();
+    let text = format!("exec -a {marker} bash -c 'f() {{ f | f & }}; f; f; sleep 2; echo done'");
+    let ran = room.fenced_with(&["--processes", "40", "--timeout", "10"], &text);
+    if kept(&ran, "number of processes is not limited") {
+        assert!(limits(&ran).contains(&"processes"), "{ran:?}");
+    }
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert!(wait_until(Duration::from_secs(5), || processes_with(&marker).is_empty()));
+}
+
+#[test]
+fn a_memory_bomb_ends_inside_its_limit() {
+    let room = Room::new();
+    let ran = room
+        .fenced_with(&["--memory", "128M"], "python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'");
+    assert_ne!(ran.code, 0);
+    if kept(&ran, "memory is limited for each process") {
+        assert_eq!(limits(&ran), ["memory"], "{ran:?}");
+    }
+}
+
+#[test]
+fn private_directories_cannot_fill_the_memory() {
+    let room = Room::new();
+    let ran = room.fenced_with(
+        &["--memory", "128M"],
+        "for d in /tmp /dev/shm ~ /var/tmp; do head -c 200M /dev/zero > $d/f; done; \
+         du -cb /tmp/f /dev/shm/f ~/f /var/tmp/f | tail -1 | cut -f1",
+    );
+    if kept(&ran, "memory is limited for each process") {
+        let total: u64 = ran.stdout.trim().parse().unwrap_or(0);
+        assert!(total < 160 << 20, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_flood_of_output_is_cut_and_said_to_be() {
+    let room = Room::new();
+    let ran = room
+        .fenced_with(&["--output", "64K", "--timeout", "3"], "echo head; yes | head -c 300000000; echo tail");
+    assert!(ran.stdout.len() < 100_000, "{}", ran.stdout.len());
+    assert!(ran.stdout.starts_with("head\n") && ran.stdout.ends_with("tail\n"), "{}", &ran.stdout[..100]);
+    assert_eq!(ran.json["truncated"], true);
+    assert!(limits(&ran).contains(&"output"), "{:?}", limits(&ran));
+}
+
+#[test]
+fn time_disk_cpu_and_files_have_ends() {
+    let room = Room::new();
+    let started = Instant::now();
+    let ran =
+        room.fenced_with(&["--timeout", "0.5"], "trap '' TERM INT HUP; sleep 60 & while :; do sleep 1; done");
+    assert_eq!((ran.code, ran.json["timedOut"].as_bool()), (124, Some(true)));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    let ran = room.fenced_with(&["--file-size", "1M"], "head -c 5M /dev/zero > big; wc -c < big");
+    assert_eq!(ran.stdout.trim(), "1048576");
+    let ran = room.fenced_with(&["--cpu", "1"], "while :; do :; done");
+    assert!(limits(&ran).contains(&"cpu"), "{ran:?}");
+    let ran = room.fenced("ulimit -c; ulimit -c unlimited 2>/dev/null; kill -SEGV $$");
+    assert_eq!((ran.stdout.as_str(), ran.code), ("0\n", 139));
+}
+
+#[test]
+fn nothing_outlives_the_sandbox() {
+    let room = Room::new();
+    let marker = format!("outlive-{}", std::process::id());
+    let daemon = "import os,sys,time,signal
+for s in (1,2,3,15): signal.signal(s, signal.SIG_IGN)
+for i in range(3):
+  if os.fork(): os._exit(0) if i else time.sleep(.1) or os._exit(0)
+  os.setsid()
+os.closerange(0, 100); time.sleep(300)";
+    let ran = room.fenced(&format!(
+        "setsid nohup sleep 300.{marker} >/dev/null 2>&1 </dev/null & disown; \
+         (trap '' TERM HUP; exec -a {marker} sleep 300) & \
+         python3 -c '{daemon}' {marker}; sleep 0.3; grep -c {marker} /proc/[0-9]*/cmdline | grep -vc ':0'"
+    ));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        wait_until(Duration::from_secs(5), || processes_with(&marker).is_empty()),
+        "{:?}",
+        processes_with(&marker)
+    );
+}
+
+#[test]
+fn a_flood_of_refusals_ends_and_is_told_in_bounds() {
+    let room = Room::new();
+    let ran = room.fenced_with(
+        &["--timeout", "30"],
+        "python3 -c '
+for i in range(3000):
+  try: open(\"/etc/evil%d\" % i, \"w\")
+  except OSError: pass
+  try: open(\"/etc/shadow\")
+  except OSError: pass
+'; true",
+    );
+    let told = ran.json["violations"].as_array().map_or(0, Vec::len);
+    assert!((2..=3001).contains(&told), "{told}");
+    assert_eq!(ran.code, 0);
+}
+
+#[test]
+fn no_file_is_left_anywhere() {
+    let room = Room::new();
+    room.write(".env", "canary");
+    room.write(".git/config", "");
+    let before = names(&room.project);
+    let temporary = || {
+        let mut names: Vec<_> = std::fs::read_dir("/tmp").unwrap().flatten().map(|e| e.file_name()).collect();
+        names.retain(|name| name.to_string_lossy().contains("ringfence"));
+        names
+    };
+    let tmp = temporary();
+    room.fenced(
+        "mktemp; touch /tmp/ringfence-left /dev/shm/left /var/tmp/left ~/left /run/left; cat .env; false",
+    );
+    assert_eq!(names(&room.project), before);
+    let new: Vec<_> = temporary().into_iter().filter(|name| !tmp.contains(name)).collect();
+    assert!(!new.iter().any(|name| name == "ringfence-left"), "{new:?}");
+    assert!(!std::path::Path::new("/dev/shm/left").exists());
+}

@@ -1,0 +1,252 @@
+//! Attempts to get a byte out: local sockets, loopback services of the host, raw and foreign families.
+
+use std::io::ErrorKind;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::Path;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::suite::fence_support::SOCKETS;
+use crate::suite::support::Room;
+
+/// Listeners of the host on a path: whatever arrives at one of them got out.
+pub(super) struct Listeners {
+    stream: UnixListener,
+    dgram: UnixDatagram,
+    seqpacket: OwnedFd,
+}
+
+impl Listeners {
+    pub(super) fn at(directory: &Path) -> Self {
+        let stream = UnixListener::bind(directory.join("stream.sock")).unwrap();
+        let dgram = UnixDatagram::bind(directory.join("dgram.sock")).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        dgram.set_nonblocking(true).unwrap();
+        let address = SocketAddrUnix::new(directory.join("seqpacket.sock")).unwrap();
+        Self { stream, dgram, seqpacket: seqpacket(&address) }
+    }
+
+    /// What arrived: bytes, or a connection that carries some.
+    pub(super) fn arrived(&self) -> Vec<String> {
+        let mut arrived = Vec::new();
+        while let Ok((connection, _)) = self.stream.accept() {
+            connection.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+            let mut bytes = [0; 16];
+            if std::io::Read::read(&mut &connection, &mut bytes).unwrap_or(0) > 0 {
+                arrived.push("bytes on the stream".to_owned());
+            }
+        }
+        let mut bytes = [0; 16];
+        if self.dgram.recv(&mut bytes).is_ok() {
+            arrived.push("a datagram".to_owned());
+        }
+        if let Ok(connection) = rustix::net::accept(&self.seqpacket)
+            && rustix::net::recv(&connection, &mut bytes[..], rustix::net::RecvFlags::DONTWAIT)
+                .is_ok_and(|(count, _)| count > 0)
+        {
+            arrived.push("a packet".to_owned());
+        }
+        arrived
+    }
+}
+
+fn seqpacket(address: &SocketAddrUnix) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    rustix::net::bind(&socket, address).unwrap();
+    rustix::net::listen(&socket, 8).unwrap();
+    socket
+}
+
+/// Every way to a local socket, for the three kinds at `place` (`{place}/stream.sock` …).
+fn ways(place: &str) -> String {
+    let ways = [
+        "stream stream",
+        "stream-sendmsg stream",
+        "seqpacket seqpacket",
+        "pair-seqpacket-sendto seqpacket",
+        "seqpacket-rights seqpacket",
+        "dgram dgram",
+        "raw-local dgram",
+        "dgram-sendto dgram",
+        "dgram-sendmsg dgram",
+        "dgram-sendmmsg dgram",
+        "dgram-rights dgram",
+        "pair-dgram-sendto dgram",
+        "pair-dgram-sendmsg dgram",
+        "pair-raw-sendto dgram",
+    ];
+    ways.map(|way| {
+        let (way, kind) = way.split_once(' ').unwrap();
+        format!("echo \"{way} $(./sockets {way} {place}/{kind}.sock)\"\n")
+    })
+    .concat()
+}
+
+fn assert_refused(stdout: &str, count: usize) {
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert_eq!(lines.len(), count, "{stdout}");
+    assert!(lines.iter().all(|line| line.contains(" refused ")), "{stdout}");
+}
+
+#[test]
+fn sockets_in_the_project_that_were_there_before() {
+    let room = Room::new();
+    room.helper(&SOCKETS);
+    let listeners = Listeners::at(&room.project);
+    assert_refused(&room.fenced(&ways(".")).stdout, 14);
+    assert_eq!(listeners.arrived(), Vec::<String>::new());
+    // Outside the same helper gets through.
+    assert_eq!(SOCKETS.unfenced(&["stream", "stream.sock"], &room.project), "REACHED");
+    assert_eq!(SOCKETS.unfenced(&["pair-dgram-sendto", "dgram.sock"], &room.project), "REACHED");
+    assert_eq!(listeners.arrived(), ["bytes on the stream", "a datagram"]);
+}
+
+#[test]
+fn sockets_in_the_project_that_appear_later() {
+    let room = Room::new();
+    room.helper(&SOCKETS);
+    let listeners = std::sync::Mutex::new(None);
+    let open = || *listeners.lock().unwrap() = Some(Listeners::at(&room.project));
+    let ran = room.fenced_while(open, &ways("."));
+    assert_refused(&ran.stdout, 14);
+    let place = room.project.join("stream.sock").display().to_string();
+    assert!(ran.resources().contains(&place.as_str()), "{ran:?}");
+    assert_eq!(listeners.lock().unwrap().as_ref().unwrap().arrived(), Vec::<String>::new());
+}
+
+#[test]
+fn sockets_elsewhere_on_the_host() {
+    let room = Room::new();
+    room.helper(&SOCKETS);
+    let outside = tempfile::tempdir().unwrap();
+    let in_tmp = tempfile::Builder::new().prefix("rf").tempdir_in("/tmp").unwrap();
+    for place in [room.home.as_path(), outside.path(), in_tmp.path()] {
+        let listeners = Listeners::at(place);
+        assert_refused(&room.fenced(&ways(&place.display().to_string())).stdout, 14);
+        assert_eq!(listeners.arrived(), Vec::<String>::new(), "{}", place.display());
+    }
+    // A link in the project to a socket outside is no way either.
+    let listeners = Listeners::at(&{
+        let deep = room.home.join("deep");
+        std::fs::create_dir(&deep).unwrap();
+        deep
+    });
+    for kind in ["stream", "dgram", "seqpacket"] {
+        let name = format!("{kind}.sock");
+        std::os::unix::fs::symlink(room.home.join("deep").join(&name), room.project.join(&name)).unwrap();
+    }
+    assert_refused(&room.fenced(&ways(".")).stdout, 14);
+    assert_eq!(listeners.arrived(), Vec::<String>::new());
+}
+
+#[test]
+fn abstract_sockets_of_the_host() {
+    let room = Room::new();
+    room.helper(&SOCKETS);
+    let name = format!("ringfence-test-{}", std::process::id());
+    let stream = SocketAddrUnix::new_abstract_name(format!("{name}-s").as_bytes()).unwrap();
+    let listener = seqpacket(&stream);
+    let dgram = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )
+    .unwrap();
+    rustix::net::bind(&dgram, &SocketAddrUnix::new_abstract_name(format!("{name}-d").as_bytes()).unwrap())
+        .unwrap();
+    let script = ["seqpacket @{}-s", "dgram @{}-d", "dgram-sendto @{}-d", "pair-dgram-sendto @{}-d"]
+        .map(|way| format!("echo \"$(./sockets {}) refused?\"\n", way.replace("{}", &name)))
+        .concat();
+    let ran = room.fenced(&script);
+    assert!(!ran.stdout.contains("REACHED"), "{ran:?}");
+    assert!(rustix::net::accept(&listener).is_err());
+    assert_eq!(SOCKETS.unfenced(&["seqpacket", &format!("@{name}-s")], &room.project), "REACHED");
+    assert!(rustix::net::accept(&listener).is_ok());
+}
+
+#[test]
+fn services_of_the_host_on_loopback() {
+    let room = Room::new();
+    room.helper(&SOCKETS);
+    let v4 = TcpListener::bind("127.0.0.1:0").unwrap();
+    let any = TcpListener::bind("0.0.0.0:0").unwrap();
+    let v6 = TcpListener::bind("[::1]:0").ok();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for listener in [Some(&v4), Some(&any), v6.as_ref()].into_iter().flatten() {
+        listener.set_nonblocking(true).unwrap();
+    }
+    udp.set_nonblocking(true).unwrap();
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let mut script = String::new();
+    for (way, host, port) in [
+        ("tcp4", "127.0.0.1", port(&v4)),
+        ("tcp4-fastopen", "127.0.0.1", port(&v4)),
+        ("tcp4-mptcp", "127.0.0.1", port(&v4)),
+        ("tcp4", "127.0.0.1", port(&any)),
+        ("tcp4", "0.0.0.0", port(&any)),
+        ("tcp6", "::ffff:127.0.0.1", port(&v4)),
+        ("tcp6", "::1", v6.as_ref().map_or(1, port)),
+    ] {
+        script += &format!("echo \"{way} $(./sockets {way} {host} {port})\"\n");
+    }
+    let ran = room.fenced(&script);
+    assert_refused(&ran.stdout, 7);
+    let udp_port = udp.local_addr().unwrap().port();
+    let ways = ["udp4", "udp4-sendto", "udp4-sendmsg"];
+    let script = ways.map(|way| format!("./sockets {way} 127.0.0.1 {udp_port}\n")).concat();
+    room.fenced(&script);
+    for listener in [Some(&v4), Some(&any), v6.as_ref()].into_iter().flatten() {
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+    assert_eq!(udp.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let want = format!("127.0.0.1:{}", port(&v4));
+    assert!(ran.resources().contains(&want.as_str()), "{ran:?}");
+}
+
+#[test]
+fn the_internet_and_foreign_families() {
+    let room = Room::new();
+    room.helper(&SOCKETS);
+    let ways = [
+        "tcp4 192.0.2.1 80",
+        "tcp4 169.254.169.254 80",
+        "tcp4 10.0.0.1 443",
+        "tcp4-fastopen 192.0.2.1 80",
+        "udp4 192.0.2.1 53",
+        "udp4-sendto 192.0.2.1 53",
+        "udp4-sendmsg 192.0.2.1 53",
+        "udp4-sendto 255.255.255.255 67",
+        "tcp6 2001:db8::1 80",
+        "udp6-sendto 2001:db8::1 53",
+        "udp6-sendto ff02::1 53",
+        "icmp 192.0.2.1",
+        "raw4",
+        "raw6",
+        "packet",
+        "packet-old",
+        "netlink-netfilter",
+        "netlink-audit",
+        "netlink-uevent",
+        "vsock",
+        "alg",
+        "bluetooth",
+        "can",
+        "sctp",
+    ];
+    let script = ways.map(|way| format!("echo \"{way} $(./sockets {way})\"\n")).concat();
+    assert_refused(&room.fenced(&script).stdout, ways.len());
+}
+
+#[test]
+fn names_resolve_to_nothing() {
+    let room = Room::new();
+    let ran = room.fenced(
+        "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 80)' 2>&1 | tail -1; \
+         getent hosts example.com; curl -sS --max-time 3 http://example.com/ 2>&1; true",
+    );
+    assert!(!ran.stdout.contains("<html") && !ran.stdout.contains("93.184"), "{ran:?}");
+}

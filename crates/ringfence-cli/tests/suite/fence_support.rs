@@ -1,0 +1,200 @@
+//! What the tests of the fence share: runs with a result, helpers in C, canaries on the host, skips that say so.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::suite::support::Room;
+
+/// Put before a command that waits until the host has done something; see [`Room::run_with`].
+pub(crate) const WAIT: &str = "touch ready; for i in $(seq 1000); do [ -e go ] && break; sleep 0.01; done; ";
+
+/// One run with `--json`.
+#[derive(Debug)]
+pub(crate) struct Fenced {
+    pub(crate) code: i64,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) blocked: bool,
+    pub(crate) resource: Option<String>,
+    pub(crate) json: Value,
+}
+
+impl Fenced {
+    fn of(json: Value) -> Self {
+        let text = |key: &str| json[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            code: json["exitCode"].as_i64().unwrap(),
+            stdout: text("stdout"),
+            stderr: text("stderr"),
+            blocked: json["blocked"].as_bool().unwrap(),
+            resource: json["blockedResource"].as_str().map(str::to_owned),
+            json,
+        }
+    }
+
+    /// The resources of what was refused, in order.
+    pub(crate) fn resources(&self) -> Vec<&str> {
+        let violations = self.json["violations"].as_array().map(Vec::as_slice).unwrap_or_default();
+        violations.iter().filter_map(|violation| violation["resource"].as_str()).collect()
+    }
+}
+
+impl Room {
+    /// Runs shell text in the fence.
+    #[track_caller]
+    pub(crate) fn fenced(&self, text: &str) -> Fenced {
+        self.fenced_with(&[], text)
+    }
+
+    /// As [`Self::fenced`], with options of `ringfence run`.
+    #[track_caller]
+    pub(crate) fn fenced_with(&self, options: &[&str], text: &str) -> Fenced {
+        let arguments = [&["run", "--json"], options, &["-c", text]].concat();
+        Fenced::of(self.run(&arguments).json())
+    }
+
+    /// Runs shell text that first waits until `act` was done on the host.
+    #[track_caller]
+    pub(crate) fn fenced_while(&self, act: impl FnOnce() + Send, text: &str) -> Fenced {
+        let (ready, go) = (self.project.join("ready"), self.project.join("go"));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                wait_until(Duration::from_secs(10), || ready.exists());
+                act();
+                std::fs::write(go, "").unwrap();
+            });
+            self.fenced(&format!("{WAIT}{text}"))
+        })
+    }
+
+    /// Puts a helper into the project.
+    pub(crate) fn helper(&self, helper: &Helper) {
+        std::fs::copy(helper.built(), self.project.join(helper.name)).unwrap();
+    }
+}
+
+/// A program in C, compiled once for all tests.
+#[derive(Debug)]
+pub(crate) struct Helper {
+    name: &'static str,
+    source: &'static str,
+    built: OnceLock<(tempfile::TempDir, PathBuf)>,
+}
+
+impl Helper {
+    pub(crate) const fn new(name: &'static str, source: &'static str) -> Self {
+        Self { name, source, built: OnceLock::new() }
+    }
+
+    fn built(&self) -> &Path {
+        let (_, path) = self.built.get_or_init(|| {
+            let directory = tempfile::tempdir().unwrap();
+            let (source, program) = (directory.path().join("helper.c"), directory.path().join(self.name));
+            std::fs::write(&source, self.source).unwrap();
+            let compiled = Command::new("gcc")
+                .args(["-O1", "-pthread", "-o"])
+                .args([&program, &source])
+                .output()
+                .expect("gcc is needed: apt-get install gcc libc6-dev");
+            assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+            (directory, program)
+        });
+        path
+    }
+
+    /// What the helper says outside of any fence, to show that it can succeed at all.
+    pub(crate) fn unfenced(&self, arguments: &[&str], directory: &Path) -> String {
+        let output = Command::new(self.built()).args(arguments).current_dir(directory).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+}
+
+pub(crate) static KERNEL: Helper = Helper::new("kernel", include_str!("../data/kernel.c"));
+pub(crate) static SOCKETS: Helper = Helper::new("sockets", include_str!("../data/sockets.c"));
+pub(crate) static RACES: Helper = Helper::new("races", include_str!("../data/races.c"));
+
+/// A process of the host that attacks try to reach; ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Victim(Child);
+
+impl Victim {
+    pub(crate) fn new() -> Self {
+        Self(Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn lives(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether `holds` becomes true in time.
+pub(crate) fn wait_until(patience: Duration, holds: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+/// Command lines of the host's processes that have `marker` in them.
+pub(crate) fn processes_with(marker: &str) -> Vec<String> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(marker))
+        .collect()
+}
+
+/// Every name below a directory, sorted.
+pub(crate) fn names(directory: &Path) -> Vec<PathBuf> {
+    let mut names = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(entry.path());
+            }
+            names.push(entry.path());
+        }
+    }
+    names.sort();
+    names
+}
+
+/// Whether a program can be run by this user; a test that needs one that cannot says so and ends.
+pub(crate) fn has(test: &str, program: &str, arguments: &[&str]) -> bool {
+    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let works = ran.as_ref().is_ok_and(|output| output.status.success());
+    if !works {
+        let why = match ran {
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        eprintln!("skipped: {test}: {program} cannot be used here: {why}");
+    }
+    works
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
