@@ -13,7 +13,7 @@ use crate::packages;
 use crate::report::Done;
 use crate::{shell, workspace};
 
-const TARGET: &str = "aarch64-apple-darwin";
+const TARGETS: [&str; 2] = ["aarch64-apple-darwin", "x86_64-apple-darwin"];
 
 /// Crates that macOS does not use, and why.
 const LINUX_ONLY: &[(&str, &str)] = &[("ringfence-linux", "is the interface to the Linux kernel")];
@@ -33,11 +33,15 @@ pub(crate) fn check() -> Result<Done> {
         return Ok(Done::skipped("rustup is not here, so the standard library for macOS cannot be added"));
     }
     let installed = shell::output(shell::program("rustup").args(["target", "list", "--installed"]))?;
-    if !installed.lines().any(|line| line == TARGET) {
-        shell::run(shell::program("rustup").args(["target", "add", TARGET]))?;
+    for target in TARGETS.iter().filter(|target| !installed.lines().any(|line| line == **target)) {
+        shell::run(shell::program("rustup").args(["target", "add", target]))?;
     }
-    let metadata =
-        shell::output(shell::cargo().args(["metadata", "--format-version=1", "--filter-platform", TARGET]))?;
+    let mut metadata = shell::cargo();
+    metadata.args(["metadata", "--format-version=1"]);
+    for target in TARGETS {
+        metadata.args(["--filter-platform", target]);
+    }
+    let metadata = shell::output(&mut metadata)?;
     let plan = plan(&serde_json::from_str(&metadata).context("reading cargo metadata")?)?;
     for (name, why) in LINUX_ONLY {
         println!("not for macOS: {name} {why}");
@@ -66,7 +70,10 @@ pub(crate) fn check() -> Result<Done> {
 }
 
 fn clippy<'a>(cargo: &mut Command, crates: impl Iterator<Item = &'a String>) -> Result<()> {
-    cargo.args(["clippy", "--target", TARGET]);
+    cargo.arg("clippy");
+    for target in TARGETS {
+        cargo.args(["--target", target]);
+    }
     for name in crates {
         cargo.args(["-p", name]);
     }
