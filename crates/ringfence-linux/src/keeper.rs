@@ -10,13 +10,15 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::process::PidfdFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::launch::{End, LaunchError, Maps, Place, Sandboxed, Stdio, control_pair};
 use crate::plan::{Exec, Plan};
 use crate::report::Step;
 use crate::stage::{self, Failure, OrFail, Stage};
-use crate::sys::{self, Cloned};
+use crate::sys::{self, Cloned, Sys};
 use crate::{descendants, remove};
 
 /// What a kept sandbox has of its own.
@@ -67,8 +69,13 @@ pub fn launch(
 fn run(stage: &Stage<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: RawFd) -> ! {
     // Our copy of it would keep the connection open when the host is gone.
     drop(sys::adopt(hosts_end));
-    let mut signals = None;
-    let result = keep(stage, kept, parent, &mut signals);
+    let (mut signals, mut remover) = (None, None);
+    let result = keep(stage, kept, parent, &mut signals, &mut remover);
+    if let Some(remover) = remover {
+        // Not needed any more.
+        let _ = rustix::process::pidfd_send_signal(&remover, Signal::KILL);
+        let _ = waitid(WaitId::PidFd(remover.as_fd()), WaitIdOptions::EXITED);
+    }
     descendants::kill_all(signals.as_ref());
     if let Some(directory) = kept.directory {
         remove::tree(directory);
@@ -88,6 +95,7 @@ fn keep(
     kept: Kept<'_>,
     parent: BorrowedFd<'_>,
     signals: &mut Option<OwnedFd>,
+    remover: &mut Option<OwnedFd>,
 ) -> Result<(), Failure> {
     // A signal from the host's terminal or from somebody who ends "all of ringfence" must not end the one
     // that cleans up.
@@ -98,15 +106,45 @@ fn keep(
         stage::write_id_maps(stage)?;
         sys::loopback_up().or_fail(Step::Loopback)?;
     }
+    if let Some(directory) = kept.directory {
+        *remover = Some(start_remover(directory).or_fail(Step::Keeper)?);
+    }
     if stage.wait_for_go {
         stage::wait_for_go(stage.control)?;
     }
     let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
     let payload = stage::start_payload(stage)?;
-    let keep = &mut [stage.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd()];
+    let remover = remover.as_ref().map_or(parent.as_raw_fd(), AsRawFd::as_raw_fd);
+    let keep = &mut [stage.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd(), remover];
     stage::become_reaper(c"ringfence-keep", keep)?;
     let signal_all = descendants::signal_all;
     stage::reap_until_done(stage.control, signals.as_fd(), Some(parent), payload, signal_all);
     Ok(())
 }
+
+/// Starts a process that removes the directory if this one is killed: by whoever clears its control group,
+/// which is about to become the sandbox's, or by the kernel when memory is short.
+fn start_remover(directory: &CStr) -> Sys<OwnedFd> {
+    let keeper = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    match sys::clone(0)? {
+        Cloned::Parent { pidfd, .. } => Ok(pidfd),
+        Cloned::Child => {
+            let _ = sys::give_up_capabilities();
+            let _ = stage::become_reaper(c"ringfence-clean", &mut [keeper.as_raw_fd()]);
+            while let Err(Errno::INTR) = poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None) {}
+            for _ in 0..MOST_TRIES {
+                remove::tree(directory);
+                if rustix::fs::lstat(directory).is_err() {
+                    break;
+                }
+                // Something inside is still about to end.
+                let _ = poll(&mut [], Some(&PAUSE));
+            }
+            sys::exit_now(0)
+        }
+    }
+}
+
+const MOST_TRIES: u32 = 500;
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };

@@ -130,10 +130,11 @@ pub fn close_all_but(keep: &mut [RawFd]) -> Sys<()> {
     };
     let mut first = 0;
     for kept in keep.iter().map(|fd| fd.unsigned_abs()) {
-        if kept > 0 {
+        // The same one may be named twice.
+        if kept > first {
             close(first, kept - 1)?;
         }
-        first = kept + 1;
+        first = first.max(kept + 1);
     }
     close(first, u32::MAX)
 }
