@@ -11,6 +11,7 @@ mod suite {
     pub(crate) mod cli_records;
     pub(crate) mod fence_attacks_kernel;
     pub(crate) mod fence_attacks_paths;
+    pub(crate) mod fence_attacks_races;
     pub(crate) mod fence_attacks_resources;
     pub(crate) mod fence_attacks_sockets;
     pub(crate) mod fence_everyday;
