@@ -2,21 +2,43 @@
 
 use std::sync::Arc;
 
-use ringfence_model::config::{SafetyMode, Strictness};
+use ringfence_model::config::{Entry, SafetyConfig, SafetyMode, Strictness};
+use ringfence_model::{Severity, ViolationKind};
 use serde::Serialize;
 
-use crate::checks::{self, Check, Context};
+use crate::checks::{self, Check, Context, Seen};
 use crate::code::{self, Language};
-use crate::finding::{Decision, Finding};
+use crate::finding::{ByteSpan, Decision, Finding};
+use crate::risk::{self, Assessment};
+use crate::rules::{self, CommandRule, List, RuleError};
 use crate::shell::{Eval, Place};
 
 /// What the gate goes by.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What happens to a command that no list mentions.
+    /// What happens to a command that a check wants to ask about, or that no list mentions.
     pub mode: SafetyMode,
     /// How strict the checks are.
     pub strictness: Strictness,
+    /// Commands that pass without asking.
+    pub allow: Vec<CommandRule>,
+    /// Commands that are refused without asking.
+    pub deny: Vec<CommandRule>,
+}
+
+impl Options {
+    /// Reads the part of a configuration that is about commands, and tries the examples of its rules.
+    pub fn from_config(safety: &SafetyConfig, strictness: Strictness) -> Result<Self, RuleError> {
+        let read = |entries: &[Entry], list| -> Result<Vec<CommandRule>, RuleError> {
+            entries.iter().map(|entry| CommandRule::parse(entry, list)).collect()
+        };
+        Ok(Self {
+            mode: safety.mode,
+            strictness,
+            allow: read(&safety.allowlist, List::Allow)?,
+            deny: read(&safety.denylist, List::Deny)?,
+        })
+    }
 }
 
 /// What is to be judged.
@@ -32,12 +54,19 @@ pub struct Request {
     pub home: String,
     /// The project, if it is not the working directory.
     pub project: Option<String>,
+    /// Whether more is wanted than the sandbox gives; a person is asked then.
+    pub escalated: bool,
 }
 
 impl Request {
+    /// Code in a language, at home and in a project.
+    pub fn new(language: Language, code: impl Into<String>, home: impl Into<String>, cwd: impl Into<String>) -> Self {
+        Self { language, code: code.into(), cwd: cwd.into(), home: home.into(), project: None, escalated: false }
+    }
+
     /// A shell command.
     pub fn shell(code: impl Into<String>, home: impl Into<String>, cwd: impl Into<String>) -> Self {
-        Self { language: Language::Shell, code: code.into(), cwd: cwd.into(), home: home.into(), project: None }
+        Self::new(Language::Shell, code, home, cwd)
     }
 }
 
@@ -47,14 +76,28 @@ impl Request {
 pub struct Verdict {
     /// What is to happen.
     pub decision: Decision,
+    /// How risky it is, and where it should run.
+    pub risk: Assessment,
     /// Why, strictest first.
     pub findings: Vec<Finding>,
+    /// What the text does, in a few words: the programs it runs.
+    pub intent: String,
+    /// The rule that "allow always" would write, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<String>,
+}
+
+impl Verdict {
+    /// What a refusal is recorded as: the kind of the check that decided.
+    pub fn violation(&self) -> Option<ViolationKind> {
+        self.findings.first().filter(|finding| finding.decision == Decision::Deny).map(|finding| finding.kind)
+    }
 }
 
 /// Judges requests. Made once, used from any number of threads.
 #[derive(Clone)]
 pub struct Gate {
-    options: Options,
+    options: Arc<Options>,
     checks: Arc<[Box<dyn Check>]>,
 }
 
@@ -73,17 +116,105 @@ impl Gate {
 
     /// A gate with these checks.
     pub fn with_checks(options: Options, checks: Vec<Box<dyn Check>>) -> Self {
-        Self { options, checks: checks.into() }
+        Self { options: Arc::new(options), checks: checks.into() }
     }
 
-    /// Judges one request.
+    /// Judges one request. The same request always gets the same verdict.
     pub fn judge(&self, request: &Request) -> Verdict {
         let mut context = Context::new(Arc::clone(&self.checks), self.options.strictness);
         let place = Place::from(request);
         code::judge(request.language, &request.code, place, Some(&request.cwd), 0, &mut context);
+        if request.language == Language::Shell {
+            self.apply_rules(&mut context);
+        }
+        let whole = ByteSpan { start: 0, end: u32::try_from(request.code.len()).unwrap_or(u32::MAX) };
+        if request.escalated {
+            let message = "more is wanted than the sandbox gives";
+            context.findings.push(by_rule("escalation", Decision::Ask, whole, message.to_owned(), None));
+        }
+        if self.options.mode == SafetyMode::Deny && request.language != Language::Shell {
+            let message = "the mode is `deny`, and lists are for shell commands";
+            context.findings.push(by_rule("mode", Decision::Deny, whole, message.to_owned(), None));
+        }
         let decision = context.findings.decision();
-        Verdict { decision, findings: context.findings.into_sorted() }
+        let proposal = match (decision, context.seen.as_slice()) {
+            (Decision::Ask, [only]) => rules::propose(only),
+            _ => None,
+        };
+        let intent = intent(request.language, &context.seen);
+        let seen = std::mem::take(&mut context.seen);
+        let findings = context.findings.into_sorted();
+        let risk = risk::assess(request.language, &request.code, &seen, &findings);
+        Verdict { decision, risk, findings, intent, proposal }
     }
+
+    /// Every command of a shell text, with its words resolved.
+    pub fn commands(&self, request: &Request) -> Vec<Seen> {
+        let mut context = Context::new(Arc::clone(&self.checks), self.options.strictness);
+        judge_shell(&request.code, Place::from(request), Some(&request.cwd), 0, &mut context);
+        context.seen
+    }
+
+    fn apply_rules(&self, context: &mut Context) {
+        let options = &self.options;
+        let mut allowed: Vec<u32> = vec![];
+        let mut refused: Vec<Finding> = vec![];
+        for (index, seen) in context.seen.iter().enumerate() {
+            if let Some(rule) = options.deny.iter().find(|rule| rule.matches(seen, List::Deny)) {
+                let message = format!("`{}` is on the deny list ({})", rule.text, rule.source);
+                refused.push(by_rule("denylist", Decision::Deny, seen.span.into(), message, Some(seen.number)));
+            }
+            let inner = context.seen[index + 1..].iter().any(|other| seen.span.contains(other.span));
+            let transparent = crate::is_wrapper(&seen.name) && inner;
+            if options.allow.iter().any(|rule| rule.matches(seen, List::Allow)) {
+                allowed.push(seen.number);
+            } else if options.mode == SafetyMode::Deny && !transparent {
+                let message = format!("`{}` is not on the allow list, and the mode is `deny`", seen.name);
+                refused.push(by_rule("mode", Decision::Deny, seen.span.into(), message, Some(seen.number)));
+            }
+        }
+        let complete = context.saw_all();
+        let plain = |number: u32| context.seen.iter().any(|seen| seen.number == number && seen.plain);
+        let vouched: Vec<u32> = allowed.into_iter().filter(|number| complete && plain(*number)).collect();
+        context.findings.retain_mut(|finding| {
+            let by_list = finding.command.is_some_and(|number| vouched.contains(&number));
+            // What cannot be told is asked about, whatever a list or the mode says.
+            let readable = finding.check != "evasion" && finding.check != "characters";
+            if finding.decision == Decision::Ask && readable && (by_list || options.mode == SafetyMode::Allow) {
+                finding.decision = Decision::Allow;
+            }
+            true
+        });
+        refused.into_iter().for_each(|finding| context.findings.push(finding));
+    }
+}
+
+fn by_rule(rule: &'static str, decision: Decision, span: ByteSpan, message: String, command: Option<u32>) -> Finding {
+    Finding {
+        check: "rules",
+        kind: ViolationKind::CommandBlocked,
+        decision,
+        severity: Severity::Medium,
+        span,
+        message,
+        suggestion: "change the list or the mode in the configuration",
+        rule,
+        command,
+    }
+}
+
+fn intent(language: Language, seen: &[Seen]) -> String {
+    if language != Language::Shell {
+        return format!("runs {} code", language.name());
+    }
+    let mut names: Vec<&str> = vec![];
+    for seen in seen {
+        let name = if seen.name.is_empty() { "an unknown command" } else { &seen.name };
+        if !names.contains(&name) && names.len() < 8 {
+            names.push(name);
+        }
+    }
+    if names.is_empty() { "runs nothing".to_owned() } else { format!("runs {}", names.join(", ")) }
 }
 
 /// Judges a shell text into `context`.
@@ -92,8 +223,7 @@ pub(crate) fn judge_shell(text: &str, place: Place<'_>, cwd: Option<&str>, level
     let script = match ringfence_bash::parse(text) {
         Ok(script) => script,
         Err(error) => {
-            let span = error.span();
-            context.trouble("unparseable", span, &format!("the text cannot be read: {}", error.message()));
+            context.trouble("unparseable", error.span(), &format!("the text cannot be read: {}", error.message()));
             return;
         }
     };

@@ -9,6 +9,9 @@ mod code;
 pub mod finding;
 mod gate;
 pub mod path;
+pub mod policy;
+pub mod risk;
+pub mod rules;
 pub mod shell;
 pub mod value;
 

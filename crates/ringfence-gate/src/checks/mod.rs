@@ -117,8 +117,8 @@ pub struct Seen {
     pub name: String,
     /// Where.
     pub span: Span,
-    /// Whether it writes a file by redirection.
-    pub writes: bool,
+    /// Whether it is nothing but its words: no file is written by redirection, no variable set for it.
+    pub plain: bool,
     /// Whether it stands in the text itself and not in a text within it.
     pub level: usize,
 }
@@ -130,6 +130,10 @@ pub(crate) struct Context {
     pub(crate) findings: Findings,
     pub(crate) seen: Vec<Seen>,
     number: u32,
+}
+
+fn is_file(target: &Arg) -> bool {
+    !target.known().is_some_and(|word| matches!(word, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "1" | "2"))
 }
 
 /// Commands beyond this are judged, but not kept for the rules of the user.
@@ -185,7 +189,7 @@ impl Context {
                 args: cmd.args.to_vec(),
                 name: cmd.name.to_owned(),
                 span: cmd.span,
-                writes: cmd.redirs.iter().any(|redir| redir.writes() && redir.target.is_some()),
+                plain: cmd.assigned.is_empty() && !cmd.redirs.iter().any(|redir| redir.writes() && redir.target.as_ref().is_some_and(is_file)),
                 level: cmd.level,
             });
         }

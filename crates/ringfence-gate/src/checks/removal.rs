@@ -19,7 +19,7 @@ use crate::shell::{Cmd, Place};
 use crate::value::Arg;
 
 /// Directories that must stay, whatever is below them.
-pub const CRITICAL: &[&str] = &[
+pub(crate) const CRITICAL: &[&str] = &[
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
     "/sys", "/tmp", "/usr", "/var", "/Applications", "/Library", "/System", "/Users", "/Volumes", "/cores", "/private",
 ];
@@ -28,7 +28,7 @@ pub const CRITICAL: &[&str] = &[
 const FURTHER: &[&str] = &["/mnt", "/media", "/lib32", "/libx32", "/nix", "/snap"];
 
 /// Directories of which everything belongs to the system.
-pub const SYSTEM: &[&str] = &[
+pub(crate) const SYSTEM: &[&str] = &[
     "/etc", "/usr", "/bin", "/boot", "/lib", "/lib64", "/lib32", "/libx32", "/sbin", "/dev", "/proc", "/sys", "/System", "/Library",
 ];
 
@@ -43,7 +43,7 @@ const SCRATCH_RULE: Rule = Rule::note("scratch", "").at(Severity::Medium);
 
 /// What becomes of a path when it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Zone {
+pub(crate) enum Zone {
     /// Must stay.
     Critical,
     /// The home directory, or another one, as a whole.
@@ -59,7 +59,7 @@ pub enum Zone {
 }
 
 /// Where a path lies, for removal.
-pub fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
+pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
     if path.is_root() || path.above(place.home) && !path.contents && !path.open {
         return Zone::Critical;
     }

@@ -25,7 +25,7 @@ pub use command::{Assigned, Brief, Cmd, Input, Place, Redir};
 /// What the checks share with the evaluator.
 pub(crate) mod internals {
     pub(crate) use super::find::found as find_found;
-    pub(crate) use super::unwrap::Inner;
+    pub(crate) use super::unwrap::{Inner, split_words};
     pub(crate) use super::wrapper::option_value;
 
     pub(crate) fn is_shell(name: &str) -> bool {

@@ -36,13 +36,7 @@ fn run(file: &Path) -> (Vec<String>, f64) {
     let mut wrong = vec![];
     let (mut allow, mut passed) = (0usize, 0usize);
     for case in cases(file) {
-        let request = Request {
-            language: case.language,
-            code: case.code.clone(),
-            cwd: "/home/dev/project".into(),
-            home: "/home/dev".into(),
-            project: None,
-        };
+        let request = Request::new(case.language, case.code.clone(), "/home/dev", "/home/dev/project");
         let verdict = gate.judge(&request);
         let right = case.want.iter().any(|want| want == verdict.decision.name());
         let row = groups.entry(case.group.clone()).or_default();

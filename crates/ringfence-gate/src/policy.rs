@@ -1,0 +1,305 @@
+//! Policy questions that have nothing to do with reading commands: paths, hosts, tools, lists of programs.
+//!
+//! Paths are decided by the same function that the fence compiles: [`ringfence_model::Filesystem::decide`].
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use ringfence_model::config::SafetyMode;
+use ringfence_model::sensitive::{is_temp_write_allowed, name_matches, sensitive_name};
+use ringfence_model::{Access, Filesystem, NetworkPolicy, ViolationKind};
+
+use crate::checks::Seen;
+use crate::finding::Decision;
+
+/// A refusal by policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it is recorded as.
+    pub kind: ViolationKind,
+    /// Why, as a sentence.
+    pub reason: String,
+}
+
+fn refuse(kind: ViolationKind, reason: impl Into<String>) -> Result<(), Refusal> {
+    Err(Refusal { kind, reason: reason.into() })
+}
+
+/// Further rules for paths, beside those of the file system.
+#[derive(Clone, Debug, Default)]
+pub struct PathRules<'a> {
+    /// Names that are sensitive in addition to the built-in ones.
+    pub sensitive: &'a [String],
+    /// Whether sensitive files that tools read are refused as well.
+    pub strict: bool,
+    /// Temporary directories that may be written in addition; `None` if the rules for them do not apply.
+    pub temporary: Option<&'a [String]>,
+}
+
+/// Whether a path may be accessed: the policy's rules, sensitive names, temporary directories. `path` is
+/// absolute and without `..`.
+pub fn check_path(filesystem: &Filesystem, rules: &PathRules<'_>, path: &Path, access: Access) -> Result<(), Refusal> {
+    let decision = filesystem.decide(path, access);
+    if !decision.allowed() {
+        let rule = decision.rule.map_or_else(|| "no rule mentions it".to_owned(), |rule| format!("rule {} ({})", rule.path, rule.source));
+        return refuse(ViolationKind::PathAccessDenied, format!("{access} of {} is denied: {rule}", path.display()));
+    }
+    if decision.grant.is_some() {
+        return Ok(());
+    }
+    let by_name = sensitive_name(path).filter(|entry| rules.strict || !entry.read_by_tools || access == Access::Write);
+    if let Some(entry) = by_name {
+        return refuse(ViolationKind::SensitiveFileAccess, format!("{} is sensitive: {}", path.display(), entry.reason));
+    }
+    if let Some(name) = rules.sensitive.iter().find(|name| name_matches(name, path)) {
+        return refuse(ViolationKind::SensitiveFileAccess, format!("{} is sensitive: `{name}` is on the list", path.display()));
+    }
+    if let (Access::Write, Some(extra)) = (access, rules.temporary)
+        && !is_temp_write_allowed(path, extra.iter().map(String::as_str))
+    {
+        return refuse(ViolationKind::DisallowedTempWrite, format!("{} is outside of the temporary directories for agents", path.display()));
+    }
+    Ok(())
+}
+
+/// Ports that are blocked unless somebody says otherwise.
+pub const BLOCKED_PORTS: [u16; 10] = [22, 23, 25, 110, 143, 445, 3306, 5432, 6379, 27017];
+
+/// Whether a host may be reached: enabled, blocked hosts, allowed hosts, blocked ports, allowed ports, in this
+/// order. Hosts are compared as exact names, or as domains by an entry that begins with a dot.
+pub fn check_network(policy: &NetworkPolicy, host: &str, port: u16) -> Result<(), Refusal> {
+    let kind = ViolationKind::NetworkViolation;
+    if !policy.allow_network {
+        return refuse(kind, "there is no network");
+    }
+    let Some(host) = clean_host(host) else { return refuse(kind, format!("`{}` is not the name of a host", host.escape_debug())) };
+    if let Some(entry) = policy.blocked_hosts.iter().find(|entry| host_matches(entry, &host)) {
+        return refuse(kind, format!("{host} is blocked by `{entry}`"));
+    }
+    if !policy.allowed_hosts.iter().any(|entry| host_matches(entry, &host)) {
+        return refuse(kind, format!("{host} is not on the list of allowed hosts"));
+    }
+    if policy.blocked_ports.contains(&port) {
+        return refuse(kind, format!("port {port} is blocked"));
+    }
+    if !policy.allowed_ports.is_empty() && !policy.allowed_ports.contains(&port) {
+        return refuse(kind, format!("port {port} is not on the list of allowed ports"));
+    }
+    Ok(())
+}
+
+/// The host in the one spelling that is compared: an address, or plain labels in small letters.
+fn clean_host(host: &str) -> Option<String> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Some(address.to_string());
+    }
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    // A last label of digits would be read as an address in some other notation.
+    let numeric = name.rsplit('.').next().is_some_and(|last| last.starts_with(|c: char| c.is_ascii_digit()));
+    (name.len() <= 253 && name.split('.').all(label) && !numeric).then_some(name)
+}
+
+fn host_matches(entry: &str, host: &str) -> bool {
+    let entry = entry.trim().to_ascii_lowercase();
+    match entry.strip_prefix("*.").or_else(|| entry.strip_prefix('.')) {
+        Some(domain) => host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
+        None => entry == host || entry == "*",
+    }
+}
+
+/// A kind of tool, for the order in which a decision is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// Reads and writes files of the workspace.
+    File,
+    /// Anything that an application brought.
+    Custom,
+}
+
+/// What is known of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descriptor {
+    /// It was found.
+    Found,
+    /// It does not exist: the tool needs no decision.
+    None,
+    /// Looking it up failed.
+    Failed,
+}
+
+/// What is asked about a tool that is no shell.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolQuestion<'a> {
+    /// What kind of tool.
+    pub tool: Tool,
+    /// Its name.
+    pub name: &'a str,
+    /// What is known of it.
+    pub descriptor: Descriptor,
+    /// Whether it wants more than its sandbox gives.
+    pub escalated: bool,
+}
+
+/// Decides about a tool: a missing descriptor allows, a failed one denies; then the tool's deny list and the
+/// mode `deny`; escalation asks; the mode `allow` and the allow list allow; else a person is asked.
+pub fn decide_tool(question: ToolQuestion<'_>, mode: SafetyMode, allow: &[String], deny: &[String]) -> Decision {
+    let on = |list: &[String]| question.tool == Tool::Custom && list.iter().any(|entry| entry == question.name);
+    match question.descriptor {
+        Descriptor::None => return Decision::Allow,
+        Descriptor::Failed => return Decision::Deny,
+        Descriptor::Found => {}
+    }
+    if on(deny) || mode == SafetyMode::Deny {
+        Decision::Deny
+    } else if question.escalated {
+        Decision::Ask
+    } else if mode == SafetyMode::Allow || on(allow) {
+        Decision::Allow
+    } else {
+        Decision::Ask
+    }
+}
+
+/// Lists of programs: what may run at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramLists {
+    /// If not empty, only these run, one at a time and without operators.
+    pub allowed: Vec<String>,
+    /// These never run.
+    pub blocked: Vec<String>,
+}
+
+/// Programs that no list lets through.
+pub const ALWAYS_BLOCKED: [&str; 7] = ["sudo", "su", "doas", "dd", "mkfs", "fdisk", "parted"];
+
+const DEFAULT_ALLOWED: &[&str] = &[
+    "ls", "cat", "head", "tail", "find", "grep", "wc", "file", "stat", "pwd", "cd", "mkdir", "sed", "awk", "sort", "uniq", "cut", "tr", "diff", "git",
+    "cargo", "rustc", "npm", "node", "python", "python3", "pip", "pip3", "make", "cmake", "tar", "zip", "unzip", "gzip", "gunzip", "echo", "date",
+    "which", "env", "true", "false", "test", "[",
+];
+const DEFAULT_BLOCKED: &[&str] = &[
+    "rm", "rmdir", "mv", "cp", "chmod", "chown", "chgrp", "kill", "killall", "pkill", "apt", "apt-get", "yum", "dnf", "brew", "sudo", "su", "doas", "nc",
+    "netcat", "ncat", "telnet", "sh", "bash", "zsh", "fish", "csh", "tcsh", "eval", "exec", "source", ".", "dd", "mkfs", "fdisk", "parted",
+];
+const STRICT_ALLOWED: &[&str] = &["ls", "cat", "head", "tail", "grep", "wc", "pwd", "echo", "true", "false"];
+
+impl ProgramLists {
+    /// What a restricted agent gets.
+    pub fn restricted() -> Self {
+        Self { allowed: own(DEFAULT_ALLOWED), blocked: own(DEFAULT_BLOCKED) }
+    }
+
+    /// Looking only.
+    pub fn strict() -> Self {
+        Self { allowed: own(STRICT_ALLOWED), blocked: own(DEFAULT_BLOCKED) }
+    }
+
+    /// Checks the commands of a text: blocked ones first, those inside of `sh -c` too; then, with a list of
+    /// allowed ones, that there is one command and nothing else.
+    pub fn check(&self, commands: &[Seen], is_plain: bool) -> Result<(), Refusal> {
+        let kind = ViolationKind::CommandBlocked;
+        for seen in commands {
+            let name = seen.name.as_str();
+            let blocked = ALWAYS_BLOCKED.contains(&name) || name.starts_with("mkfs.") || self.blocked.iter().any(|entry| entry == name);
+            if blocked || name.is_empty() {
+                return refuse(kind, format!("`{name}` is blocked"));
+            }
+            if !self.allowed.is_empty() && !self.allowed.iter().any(|entry| entry == name) {
+                return refuse(kind, format!("`{name}` is not on the list of allowed programs"));
+            }
+        }
+        if !self.allowed.is_empty() && (commands.len() != 1 || !is_plain) {
+            return refuse(kind, "with a list of allowed programs, one command runs at a time, without operators");
+        }
+        Ok(())
+    }
+}
+
+fn own(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_model::PathRule;
+
+    #[test]
+    fn hosts_match_by_name_or_domain_and_blocked_come_first() {
+        let policy = NetworkPolicy {
+            allow_network: true,
+            allowed_hosts: vec!["example.com".into(), ".rust-lang.org".into()],
+            blocked_hosts: vec!["evil.rust-lang.org".into()],
+            blocked_ports: BLOCKED_PORTS.into(),
+            ..NetworkPolicy::default()
+        };
+        for (host, port, want) in [
+            ("example.com", 443, true),
+            ("EXAMPLE.com.", 443, true),
+            ("sub.example.com", 443, false),
+            ("static.rust-lang.org", 443, true),
+            ("rust-lang.org", 80, true),
+            ("evilrust-lang.org", 443, false),
+            ("evil.rust-lang.org", 443, false),
+            ("example.com", 22, false),
+            ("example.com\0.evil", 443, false),
+            ("example.com@evil", 443, false),
+            ("exa mple.com", 443, false),
+            ("0x7f.1", 443, false),
+            ("127.1", 443, false),
+            ("", 443, false),
+        ] {
+            assert_eq!(check_network(&policy, host, port).is_ok(), want, "{host}:{port}");
+        }
+        assert!(check_network(&NetworkPolicy::default(), "example.com", 443).is_err());
+        let empty = NetworkPolicy { allow_network: true, ..NetworkPolicy::default() };
+        assert!(check_network(&empty, "example.com", 443).is_err(), "an empty list allows nothing");
+    }
+
+    #[test]
+    fn paths_follow_the_fence_and_the_names() {
+        let filesystem = Filesystem {
+            allow_write: vec![PathRule::built_in("/home/u/p"), PathRule::built_in("/tmp")],
+            allow_read: vec![PathRule::built_in("/usr")],
+            ..Filesystem::default()
+        };
+        let extra = vec!["vault/".to_owned()];
+        let rules = PathRules { sensitive: &extra, strict: false, temporary: Some(&[]) };
+        let kind = |path: &str, access| check_path(&filesystem, &rules, Path::new(path), access).err().map(|r| r.kind);
+        assert_eq!(kind("/home/u/p/a", Access::Write), None);
+        assert_eq!(kind("/usr/bin/ls", Access::Write), Some(ViolationKind::PathAccessDenied));
+        assert_eq!(kind("/home/u/p/.env", Access::Read), Some(ViolationKind::SensitiveFileAccess));
+        assert_eq!(kind("/home/u/p/vault/x", Access::Read), Some(ViolationKind::SensitiveFileAccess));
+        assert_eq!(kind("/home/u/p/.git/config", Access::Read), None);
+        assert_eq!(kind("/home/u/p/.git/config", Access::Write), Some(ViolationKind::SensitiveFileAccess));
+        assert_eq!(kind("/tmp/x", Access::Write), Some(ViolationKind::DisallowedTempWrite));
+        assert_eq!(kind("/tmp/ringfence/x", Access::Write), None);
+    }
+
+    #[test]
+    fn tools_are_decided_in_order() {
+        let allow = vec!["a".to_owned()];
+        let deny = vec!["d".to_owned()];
+        let ask = |tool, name, descriptor, escalated, mode| {
+            decide_tool(ToolQuestion { tool, name, descriptor, escalated }, mode, &allow, &deny)
+        };
+        use Descriptor::*;
+        assert_eq!(ask(Tool::Custom, "a", Found, false, SafetyMode::Ask), Decision::Allow);
+        assert_eq!(ask(Tool::Custom, "a", Found, true, SafetyMode::Ask), Decision::Ask);
+        assert_eq!(ask(Tool::Custom, "d", Found, false, SafetyMode::Allow), Decision::Deny);
+        assert_eq!(ask(Tool::Custom, "x", Found, false, SafetyMode::Ask), Decision::Ask);
+        assert_eq!(ask(Tool::Custom, "x", Found, false, SafetyMode::Allow), Decision::Allow);
+        assert_eq!(ask(Tool::File, "write", Found, true, SafetyMode::Deny), Decision::Deny);
+        assert_eq!(ask(Tool::File, "write", Found, true, SafetyMode::Allow), Decision::Ask);
+        assert_eq!(ask(Tool::File, "write", None, true, SafetyMode::Deny), Decision::Allow);
+        assert_eq!(ask(Tool::File, "write", Failed, false, SafetyMode::Allow), Decision::Deny);
+    }
+}

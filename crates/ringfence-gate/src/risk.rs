@@ -1,0 +1,310 @@
+//! How risky a piece of code is, and where it should run.
+//!
+//! The level is a hint for a person and for the choice of a sandbox. It never opens anything: even safe code
+//! runs inside the fence.
+
+use serde::Serialize;
+use tree_sitter::{Node, Parser};
+
+use crate::Language;
+use crate::checks::Seen;
+use crate::finding::{Decision, Finding};
+
+/// How much harm is possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Risk {
+    /// Looks, and changes nothing.
+    Safe,
+    /// Acts where nothing is lost.
+    Low,
+    /// Unknown, or changes the project.
+    Medium,
+    /// Changes or reveals things that matter.
+    High,
+    /// Destroys, or runs what cannot be judged.
+    Critical,
+}
+
+/// Where code runs. From weakest to strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sandbox {
+    /// A process inside the local fence.
+    Subprocess,
+    /// A container.
+    Docker,
+    /// A full environment with a browser.
+    Aio,
+    /// Nowhere.
+    Reject,
+}
+
+/// How the suggestion is followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SecurityMode {
+    /// As suggested.
+    Permissive,
+    /// All that is not safe goes into a container.
+    #[default]
+    Strict,
+}
+
+/// The level, why, and what follows from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Assessment {
+    /// How risky.
+    pub level: Risk,
+    /// What was found.
+    pub patterns: Vec<String>,
+    /// Why, as a sentence.
+    pub reason: String,
+    /// Whether a person must agree.
+    pub requires_confirmation: bool,
+    /// Whether isolation must be there.
+    pub requires_isolation: bool,
+    /// Where it should run.
+    pub suggested: Sandbox,
+}
+
+impl Assessment {
+    fn new(level: Risk, patterns: Vec<String>, rejects: bool) -> Self {
+        let (requires_confirmation, requires_isolation, suggested) = match level {
+            Risk::Safe => (false, false, Sandbox::Subprocess),
+            Risk::Low => (false, false, Sandbox::Aio),
+            Risk::Medium => (false, true, Sandbox::Docker),
+            Risk::High => (true, true, Sandbox::Docker),
+            Risk::Critical => (true, true, if rejects { Sandbox::Reject } else { Sandbox::Docker }),
+        };
+        let reason = if patterns.is_empty() { "nothing in particular was found".to_owned() } else { format!("found: {}", patterns.join(", ")) };
+        Self { level, patterns, reason, requires_confirmation, requires_isolation, suggested }
+    }
+}
+
+/// Where code must run. A caller's wish counts only if it is stricter.
+pub fn required_sandbox(assessment: &Assessment, mode: SecurityMode, wish: Option<Sandbox>) -> Sandbox {
+    let required = match (mode, assessment.suggested) {
+        (_, Sandbox::Reject) => Sandbox::Reject,
+        (_, Sandbox::Aio) => Sandbox::Aio,
+        (SecurityMode::Strict, _) if assessment.level != Risk::Safe => Sandbox::Docker,
+        (_, suggested) => suggested,
+    };
+    wish.map_or(required, |wish| required.max(wish))
+}
+
+/// A word list: what it raises the level to, and the words.
+const PYTHON: &[(Risk, &[&str])] = &[
+    (Risk::Critical, &["__import__(", "eval(", "exec(", "compile(", "__builtins__", "os.system(", "subprocess.", "popen("]),
+    (Risk::High, &[".write(", "shutil.", "requests.", "urllib.", "socket.", "import os", "import sys", "import pickle"]),
+    (Risk::Medium, &[".read(", "json.load", "os.environ"]),
+];
+const JAVASCRIPT: &[(Risk, &[&str])] = &[
+    (Risk::Critical, &["eval(", "new function", "child_process"]),
+    (Risk::High, &["require('fs", "require(\"fs", "require('node:fs", "require('http", "require(\"http", "fetch("]),
+];
+const SAFE_WORDS: [&str; 20] = [
+    "ls", "tree", "find", "pwd", "file", "stat", "cat", "head", "tail", "less", "more", "grep", "rg", "ag", "ack", "wc", "du", "echo", "which", "whereis",
+];
+
+/// Assesses code in a language; for the shell with the commands that were seen in it.
+pub fn assess(language: Language, code: &str, seen: &[Seen], findings: &[Finding]) -> Assessment {
+    let mut assessment = match language {
+        Language::Python => python(code),
+        Language::JavaScript => javascript(code),
+        Language::Shell => shell(seen, findings),
+        Language::Other(_) | Language::Unknown => Assessment::new(Risk::High, vec!["unknown language".into()], false),
+    };
+    // What the checks found is stronger than words.
+    let strictest = findings.iter().map(|finding| finding.decision).max().unwrap_or(Decision::Allow);
+    let unread = findings.iter().all(|finding| finding.decision != Decision::Ask || finding.rule == "unparseable");
+    let least = match strictest {
+        Decision::Deny => Risk::Critical,
+        Decision::Ask if unread => Risk::Medium,
+        Decision::Ask => Risk::High,
+        Decision::Allow => Risk::Safe,
+    };
+    if least > assessment.level || strictest == Decision::Deny {
+        let mut patterns = assessment.patterns;
+        patterns.extend(findings.iter().filter(|finding| finding.decision == strictest).map(|finding| finding.rule.to_owned()));
+        assessment = Assessment::new(least, patterns, language == Language::Shell && strictest == Decision::Deny);
+    }
+    assessment
+}
+
+/// Assesses a browser action.
+pub fn assess_browser(action: &str, parameters: &str) -> Assessment {
+    let text = format!("{action} {parameters}").to_lowercase();
+    let found: Vec<String> = ["password", "credit", "pay"].into_iter().filter(|word| text.contains(word)).map(str::to_owned).collect();
+    let level = if found.is_empty() { Risk::Low } else { Risk::High };
+    Assessment {
+        requires_isolation: false,
+        suggested: Sandbox::Aio,
+        ..Assessment::new(level, found, false)
+    }
+}
+
+fn python(code: &str) -> Assessment {
+    let tree = parse(code, &tree_sitter_python::LANGUAGE.into());
+    let mut hits = words(code, PYTHON, tree.as_ref());
+    let lower = code.to_lowercase();
+    for (at, _) in lower.match_indices("open(") {
+        if inside_text(tree.as_ref(), at) {
+            continue;
+        }
+        let call = lower[at..].split(')').next().unwrap_or_default();
+        let mode = |letters: &[&str]| letters.iter().any(|letter| call.contains(&format!("'{letter}")) || call.contains(&format!("\"{letter}")));
+        if call.contains(',') && mode(&["w", "a", "x"]) {
+            hits.push((Risk::High, "open() for writing".to_owned()));
+        } else if call.contains(',') && mode(&["r"]) {
+            hits.push((Risk::Medium, "open() for reading".to_owned()));
+        }
+    }
+    for (at, _) in lower.match_indices("getattr(") {
+        let call = lower[at..].split(')').next().unwrap_or_default();
+        if call.contains("__") && !inside_text(tree.as_ref(), at) {
+            hits.push((Risk::Critical, "getattr() of a dunder".to_owned()));
+        }
+    }
+    if hits.is_empty() && tree.as_ref().is_some_and(|tree| !tree.root_node().has_error()) {
+        hits.extend(imports(code).into_iter().map(|module| (Risk::High, format!("import of {module}"))));
+    }
+    level(hits)
+}
+
+/// Modules that are worth a word, by the import statements of the syntax tree.
+fn imports(code: &str) -> Vec<String> {
+    let mut found = vec![];
+    for line in code.lines().map(str::trim) {
+        if let Some(list) = line.strip_prefix("import ") {
+            for module in list.split(',').map(|module| module.split_whitespace().next().unwrap_or_default()) {
+                if ["os", "sys", "subprocess", "ctypes"].contains(&module) {
+                    found.push(module.to_owned());
+                }
+            }
+        } else if let Some(module) = line.strip_prefix("from ").and_then(|rest| rest.split_whitespace().next())
+            && ["os", "sys", "subprocess"].contains(&module)
+        {
+            found.push(module.to_owned());
+        }
+    }
+    found
+}
+
+fn javascript(code: &str) -> Assessment {
+    let tree = parse(code, &tree_sitter_javascript::LANGUAGE.into());
+    let mut hits = words(code, JAVASCRIPT, tree.as_ref());
+    if let Some(tree) = &tree
+        && module_named(tree.root_node(), code, "child_process")
+    {
+        hits.push((Risk::Critical, "child_process".to_owned()));
+    }
+    level(hits)
+}
+
+/// Whether a module of this name is required or imported.
+fn module_named(root: Node<'_>, code: &str, module: &str) -> bool {
+    let source = code.as_bytes();
+    code.match_indices(module).any(|(at, _)| {
+        let Some(node) = root.descendant_for_byte_range(at, at + module.len()) else { return false };
+        let mut up = node;
+        for _ in 0..4 {
+            let Some(parent) = up.parent() else { return false };
+            up = parent;
+            if up.kind() == "import_statement" {
+                return true;
+            }
+            if up.kind() == "call_expression" {
+                let function = up.child_by_field_name("function").and_then(|f| f.utf8_text(source).ok()).unwrap_or_default();
+                return function.ends_with("require") || function.ends_with("getBuiltinModule") || function == "import";
+            }
+        }
+        false
+    })
+}
+
+fn shell(seen: &[Seen], findings: &[Finding]) -> Assessment {
+    let mut hits = vec![];
+    let ruled = |rule: &str| findings.iter().any(|finding| finding.rule == rule);
+    for command in seen {
+        let name = command.name.as_str();
+        let has = |word: &str| command.args.iter().skip(1).any(|arg| arg.is(word));
+        let option = |letter: char| command.args.iter().skip(1).any(|arg| {
+            let word = arg.val.prefix();
+            word.starts_with('-') && !word.starts_with("--") && word.contains(letter)
+        });
+        let absolute = command.args.iter().skip(1).any(|arg| arg.val.prefix().starts_with('/'));
+        match name {
+            "rm" if (option('r') || option('R')) && option('f') && absolute => hits.push((Risk::Critical, "rm -rf of an absolute path")),
+            "dd" if command.args.iter().any(|arg| arg.val.prefix().starts_with("if=")) => hits.push((Risk::Critical, "dd")),
+            _ if name.starts_with("mkfs") => hits.push((Risk::Critical, "mkfs")),
+            "rm" => hits.push((Risk::High, "rm")),
+            "mv" => hits.push((Risk::High, "mv")),
+            "sudo" => hits.push((Risk::High, "sudo")),
+            "chmod" => hits.push((Risk::High, "chmod")),
+            "git" if has("push") => hits.push((Risk::High, "git push")),
+            "git" if has("--force") => hits.push((Risk::High, "git --force")),
+            _ if SAFE_WORDS.contains(&name) => {}
+            _ => hits.push((Risk::Medium, "a command that is not known to be harmless")),
+        }
+        if !command.plain {
+            hits.push((Risk::High, "a file is written"));
+        }
+    }
+    if ruled("fork-bomb") {
+        hits.push((Risk::Critical, "fork bomb"));
+    }
+    if ruled("pipe-to-shell") || ruled("write-to-disk") || ruled("write-to-device") {
+        hits.push((Risk::Critical, "a shell is fed, or a device written"));
+    }
+    if seen.is_empty() {
+        hits.push((Risk::Medium, "no command"));
+    }
+    let hits: Vec<_> = hits.into_iter().map(|(risk, what)| (risk, what.to_owned())).collect();
+    let assessment = level(hits);
+    let rejects = assessment.level == Risk::Critical;
+    Assessment::new(assessment.level, assessment.patterns, rejects)
+}
+
+fn level(mut hits: Vec<(Risk, String)>) -> Assessment {
+    hits.sort_by(|a, b| b.cmp(a));
+    hits.dedup();
+    let level = hits.first().map_or(Risk::Safe, |(risk, _)| *risk);
+    Assessment::new(level, hits.into_iter().map(|(_, what)| what).take(16).collect(), false)
+}
+
+fn parse(code: &str, language: &tree_sitter::Language) -> Option<tree_sitter::Tree> {
+    if code.len() > crate::code::MOST_BYTES {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(language).ok()?;
+    parser.parse(code, None)
+}
+
+/// Words of the lists that stand in code, and not in a string or a comment.
+fn words(code: &str, lists: &[(Risk, &[&str])], tree: Option<&tree_sitter::Tree>) -> Vec<(Risk, String)> {
+    let lower = code.to_lowercase();
+    let same_length = lower.len() == code.len();
+    let mut hits = vec![];
+    for (risk, list) in lists {
+        for word in *list {
+            let in_code = lower.match_indices(word).take(64).any(|(at, _)| {
+                let before = lower[..at].chars().next_back();
+                let joined = word.starts_with(|c: char| c.is_alphabetic()) && before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.');
+                !joined && !(same_length && inside_text(tree, at))
+            });
+            if in_code {
+                hits.push((*risk, (*word).trim_end_matches('(').to_owned()));
+            }
+        }
+    }
+    hits
+}
+
+fn inside_text(tree: Option<&tree_sitter::Tree>, at: usize) -> bool {
+    let Some(tree) = tree.filter(|tree| !tree.root_node().has_error()) else { return false };
+    let node = tree.root_node().descendant_for_byte_range(at, at);
+    node.is_some_and(|node| matches!(node.kind(), "string_content" | "string_fragment" | "comment"))
+}
