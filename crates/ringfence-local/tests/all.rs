@@ -4,4 +4,7 @@
 mod suite {
     mod conformance;
     mod launchers;
+    mod seatbelt;
+    mod seatbelt_refusals;
+    mod shell_protocol;
 }
