@@ -24,8 +24,9 @@ pub const RECORDS_LOST: &str = "records_lost";
 
 /// Frames of the log after which it is copied back into the file. The first one to open the file reads
 /// the whole log, so a short one keeps opening quick; copying back costs two disk flushes. Where there is
-/// no quiet moment for it, SQLite does it inside a commit at four times this length.
-const CHECKPOINT_FRAMES: i64 = 250;
+/// no quiet moment for it, SQLite does it inside a commit at twice this length: less than one in a hundred of
+/// many short commands pays for it.
+pub(crate) const CHECKPOINT_FRAMES: i64 = 250;
 /// Pause between two attempts to open a file that could not be opened.
 const REOPEN: Duration = Duration::from_secs(1);
 

@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::error::{explain, is_busy};
 use crate::migrate;
 use crate::redact::{Nothing, Redact};
+use crate::scribe::CHECKPOINT_FRAMES;
 
 /// How long a synchronous caller waits for another process's write.
 const BUSY: Duration = Duration::from_secs(5);
@@ -99,6 +100,7 @@ pub(crate) fn connect(path: &Path, busy: Duration) -> Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(opened)?;
     // With a write-ahead log, NORMAL can lose the last moments in a power cut, never consistency.
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(opened)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 2 * CHECKPOINT_FRAMES).map_err(opened)?;
     let found = migrate::version(&connection).map_err(opened)?;
     if found != migrate::latest() {
         // The journal mode is kept in the file: only a file that is not ready yet needs to be told.

@@ -1,12 +1,14 @@
 //! Recording without waiting.
 //!
 //! Recording pushes into a bounded queue and returns; it never waits, not even for a full queue. A thread
-//! opens the file as soon as it starts, takes whatever has gathered and writes it in one transaction.
+//! opens the file as soon as it starts, takes whatever has gathered and writes it in one transaction. It can be
+//! started later than the writer is made, when there is time for it.
 //! Whoever wants to be sure ([`Writer::flush`], [`Writer::close`], dropping) writes the rest itself
 //! instead of waking the thread: waking another core costs more than the write.
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -57,6 +59,8 @@ impl std::fmt::Debug for WriterOptions {
 /// Records without making its caller wait. Dropping it writes what is left.
 pub struct Writer {
     shared: Arc<Shared>,
+    /// The thread was started.
+    begun: AtomicBool,
 }
 
 impl std::fmt::Debug for Writer {
@@ -85,6 +89,14 @@ impl Writer {
     /// Starts the thread, which opens the ledger at `path`. Never fails: problems go to `on_problem`.
     #[must_use]
     pub fn spawn(path: &Path, options: WriterOptions) -> Self {
+        let writer = Self::waiting(path, options);
+        writer.begin();
+        writer
+    }
+
+    /// As [`spawn`](Self::spawn), but nothing happens before [`begin`](Self::begin), or the end.
+    #[must_use]
+    pub fn waiting(path: &Path, options: WriterOptions) -> Self {
         let capacity = options.capacity.max(1);
         let shared = Arc::new(Shared {
             scribe: Mutex::new(Scribe::new(path.to_owned(), options)),
@@ -92,14 +104,21 @@ impl Writer {
             wake: Condvar::new(),
             capacity,
         });
-        let for_thread = Arc::clone(&shared);
+        Self { shared, begun: AtomicBool::new(false) }
+    }
+
+    /// Starts the thread of a [waiting](Self::waiting) writer; once.
+    pub fn begin(&self) {
+        if self.begun.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("ledger".to_owned()).stack_size(STACK);
-        if let Err(error) = thread.spawn(move || for_thread.serve()) {
+        if let Err(error) = thread.spawn(move || shared.serve()) {
             // Flushing and closing still write, on the caller's thread.
             let problem = Error::new(ErrorKind::Internal, "cannot start the ledger's thread");
-            lock(&shared.scribe).tell(&problem.caused_by(error));
+            lock(&self.shared.scribe).tell(&problem.caused_by(error));
         }
-        Self { shared }
     }
 
     /// Remembers that a command is about to run; gives its id back.
@@ -205,11 +224,12 @@ impl Shared {
             if started {
                 scribe.prepare_end();
             }
-            if started || idle {
-                // A command runs now, or nothing does: this is the time that costs nobody anything.
+            if idle {
+                // Nothing was recorded for a while. Copying back waits for the disk, and so would a command that
+                // ends meanwhile; most commands that end soon have ended by now.
                 scribe.copy_log_back();
             }
-            tidy = scribe.has_pending() || !(started || idle);
+            tidy = scribe.has_pending() || !idle;
         }
     }
 
