@@ -21,6 +21,8 @@ mod remove;
 pub mod report;
 pub mod seccomp;
 mod stage;
+#[cfg(feature = "steps")]
+pub mod steps;
 pub mod supervisor;
 pub mod sys;
 pub mod warden;

@@ -12,6 +12,7 @@ use rustix::mount::{
 };
 
 use crate::plan::{BindAccess, MountStep};
+use crate::report::Step;
 use crate::stage::open_target;
 use crate::sys::{self, MountAttr, Sys};
 
@@ -22,6 +23,25 @@ const MASK_FILE: &CStr = c"/.ringfence/file";
 const MASK_DIR: &CStr = c"/.ringfence/directory";
 
 const READ_ONLY: MountAttr = MountAttr { set: libc::MOUNT_ATTR_RDONLY, clear: 0 };
+
+/// Where the host's root hangs while the new one is being built.
+pub(crate) const OLD_ROOT: &CStr = c"/.host";
+
+/// Makes an empty file system the root, with the host's below [`OLD_ROOT`], which is returned.
+pub(crate) fn new_root() -> Result<OwnedFd, (Step, Errno)> {
+    let at = |step: Step| move |errno: Errno| (step, errno);
+    let root = tmpfs(0o755, None).map_err(at(Step::NewRoot))?;
+    attach_over(root.as_fd(), c"/tmp")
+        .or_else(|_| attach_over(root.as_fd(), c"/usr"))
+        .map_err(at(Step::NewRoot))?;
+    rustix::process::fchdir(&root).map_err(at(Step::NewRoot))?;
+    rustix::fs::mkdir(c".host", Mode::from_raw_mode(0o700)).map_err(at(Step::NewRoot))?;
+    rustix::process::pivot_root(c".", c".host").map_err(at(Step::PivotRoot))?;
+    rustix::process::chdir(c"/").map_err(at(Step::PivotRoot))?;
+    make_masks().map_err(at(Step::NewRoot))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(OLD_ROOT, flags, Mode::empty()).map_err(at(Step::PivotRoot))
+}
 
 pub(crate) fn execute(host: BorrowedFd<'_>, step: &MountStep) -> Sys<()> {
     match step {
@@ -144,7 +164,7 @@ pub(crate) fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> Sys<()> {
 }
 
 /// Attaches a detached mount over a path of the current root.
-pub(crate) fn attach_over(tree: BorrowedFd<'_>, path: &CStr) -> Sys<()> {
+fn attach_over(tree: BorrowedFd<'_>, path: &CStr) -> Sys<()> {
     move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
@@ -189,7 +209,7 @@ fn digits(mut value: u64, base: u64, buffer: &mut [u8; 24]) -> Sys<&CStr> {
 }
 
 /// The two things masks are made of: a file and a directory that nobody may open.
-pub(crate) fn make_masks() -> Sys<()> {
+fn make_masks() -> Sys<()> {
     rustix::fs::mkdir(WORKSHOP, Mode::from_raw_mode(0o700))?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     rustix::fs::open(MASK_FILE, flags, Mode::empty())?;

@@ -189,22 +189,8 @@ fn write_file(path: &CStr, content: &[u8]) -> Sys<()> {
     rustix::io::write(&file, content).map(drop)
 }
 
-/// Where the host's root hangs while the new one is being built.
-const OLD_ROOT: &CStr = c"/.host";
-
 fn build_root(plan: &Plan) -> Result<(), Failure> {
-    let root = mounts::tmpfs(0o755, None).or_fail(Step::NewRoot)?;
-    mounts::attach_over(root.as_fd(), c"/tmp")
-        .or_else(|_| mounts::attach_over(root.as_fd(), c"/usr"))
-        .or_fail(Step::NewRoot)?;
-    rustix::process::fchdir(&root).or_fail(Step::NewRoot)?;
-    rustix::fs::mkdir(c".host", Mode::from_raw_mode(0o700)).or_fail(Step::NewRoot)?;
-    rustix::process::pivot_root(c".", c".host").or_fail(Step::PivotRoot)?;
-    rustix::process::chdir(c"/").or_fail(Step::PivotRoot)?;
-    mounts::make_masks().or_fail(Step::NewRoot)?;
-
-    let host = rustix::fs::open(OLD_ROOT, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .or_fail(Step::PivotRoot)?;
+    let host = mounts::new_root().map_err(|(step, errno)| Failure { step, detail: 0, errno })?;
     for (index, step) in plan.mounts.iter().enumerate() {
         mounts::execute(host.as_fd(), step).map_err(|errno| Failure {
             step: Step::Mount,
@@ -215,8 +201,8 @@ fn build_root(plan: &Plan) -> Result<(), Failure> {
     drop(host);
 
     mounts::close_workshop().or_fail(Step::SealRoot)?;
-    rustix::mount::unmount(OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
-    rustix::fs::rmdir(OLD_ROOT).or_fail(Step::DetachHost)?;
+    rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
+    rustix::fs::rmdir(mounts::OLD_ROOT).or_fail(Step::DetachHost)?;
     mounts::make_read_only(c"/").or_fail(Step::SealRoot)
 }
 
