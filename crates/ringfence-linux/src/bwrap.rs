@@ -8,12 +8,11 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::launch::{End, LaunchError, Place, Sandboxed, Stdio, control_pair};
+use crate::launch::{End, Heard, LaunchError, Place, Sandboxed, Stdio, control_pair};
 use crate::parcel;
 use crate::plan::{Exec, Passed, Plan};
 use crate::report::{Message, Step};
@@ -31,9 +30,6 @@ pub const FIRST_DATA: RawFd = 10;
 
 /// The first argument of the stage, for programs that are more than a stage.
 pub const STAGE_ARGUMENT: &str = "__stage";
-
-/// How long bwrap may take.
-const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
 /// How bwrap is called.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +103,7 @@ pub fn launch(
             drop(inside);
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
             sandboxed.placed(plan, place)?;
-            match heard_of(&sandboxed) {
+            match sandboxed.first_word() {
                 Heard::Ready => Ok(sandboxed),
                 Heard::Failed(step, detail, errno) => {
                     sandboxed.kill();
@@ -132,27 +128,6 @@ pub fn launch(
 fn passed_inside(exec: &Exec, data: usize) -> Vec<Passed> {
     let first = FIRST_DATA.saturating_add(RawFd::try_from(data).unwrap_or(RawFd::MAX));
     (first..).zip(&exec.passed).map(|(source, passed)| Passed { source, ..*passed }).collect()
-}
-
-enum Heard {
-    Ready,
-    Failed(Step, u32, i32),
-    /// It ended, or took too long, without a word from inside.
-    Nothing,
-}
-
-fn heard_of(sandboxed: &Sandboxed) -> Heard {
-    let mut fds =
-        [PollFd::new(&sandboxed.control, PollFlags::IN), PollFd::new(&sandboxed.pidfd, PollFlags::IN)];
-    while let Err(Errno::INTR) = poll(&mut fds, Some(&PATIENCE)) {}
-    if !fds[0].revents().contains(PollFlags::IN) {
-        return Heard::Nothing;
-    }
-    match Message::receive(sandboxed.control.as_fd()) {
-        Ok(Message::Ready) => Heard::Ready,
-        Ok(Message::Failed { step, detail, errno }) => Heard::Failed(step, detail, errno),
-        _ => Heard::Nothing,
-    }
 }
 
 /// Arranges the descriptors and executes bwrap. Allocates nothing; see [`crate::stage`].

@@ -24,12 +24,19 @@ const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Sends `signal` to every descendant of this process.
 pub(crate) fn signal_all(signal: i32) {
     if let Some(signal) = Signal::from_named_raw(signal) {
-        let _ = each(|pidfd| rustix::process::pidfd_send_signal(pidfd, signal));
+        let _ = each(|_, pidfd| rustix::process::pidfd_send_signal(pidfd, signal));
     }
 }
 
-/// Kills every descendant and reaps it. This process must be the one that orphans come to.
-pub(crate) fn kill_all(signals: Option<&OwnedFd>) {
+/// Kills every descendant but the child `except`, and reaps it. This process must be the one that orphans
+/// come to.
+pub(crate) fn kill_all(signals: Option<&OwnedFd>, except: Option<i32>) {
+    let except = except.and_then(Pid::from_raw);
+    let kill = |signal: Signal| {
+        let _ = each(|pid, pidfd| {
+            if Some(pid) == except { Ok(()) } else { rustix::process::pidfd_send_signal(pidfd, signal) }
+        });
+    };
     for round in 0..MOST_ROUNDS {
         loop {
             match sys::reap() {
@@ -39,11 +46,14 @@ pub(crate) fn kill_all(signals: Option<&OwnedFd>) {
                 Err(_) => return,
             }
         }
+        if except.is_some() && only_child() == except {
+            return;
+        }
         // Stopped first, they cannot make more of themselves while they are being killed.
         if round == 0 {
-            let _ = each(|pidfd| rustix::process::pidfd_send_signal(pidfd, Signal::STOP));
+            kill(Signal::STOP);
         }
-        let _ = each(|pidfd| rustix::process::pidfd_send_signal(pidfd, Signal::KILL));
+        kill(Signal::KILL);
         let mut drained = [0_u8; 128];
         if let Some(signals) = signals {
             let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], Some(&PAUSE));
@@ -54,7 +64,7 @@ pub(crate) fn kill_all(signals: Option<&OwnedFd>) {
 
 /// Calls `act` for every descendant. The descriptor names the process that was looked at, whatever happens
 /// to its number.
-fn each(mut act: impl FnMut(&OwnedFd) -> Sys<()>) -> Sys<()> {
+fn each(mut act: impl FnMut(Pid, &OwnedFd) -> Sys<()>) -> Sys<()> {
     let me = rustix::process::getpid();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let proc = rustix::fs::open(c"/proc", flags, Mode::empty())?;
@@ -68,7 +78,7 @@ fn each(mut act: impl FnMut(&OwnedFd) -> Sys<()>) -> Sys<()> {
         let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { continue };
         if descends(pid, me) {
             // One that is gone needs nothing.
-            let _ = act(&pidfd);
+            let _ = act(pid, &pidfd);
         }
     }
     Ok(())
@@ -90,20 +100,34 @@ pub(crate) fn top(pid: Pid, from: Pid) -> Option<Pid> {
     None
 }
 
+/// The only child of this thread, if it has just one.
+fn only_child() -> Option<Pid> {
+    let mut text = [0_u8; 64];
+    let length = read_small(c"/proc/thread-self/children", &mut text)?;
+    let text = std::str::from_utf8(&text[..length]).ok()?;
+    let mut children = text.split_ascii_whitespace();
+    let first = children.next()?.parse().ok()?;
+    if children.next().is_some() { None } else { Pid::from_raw(first) }
+}
+
 /// The parent of a process, as `/proc` tells it; none for pid 1 and for one that is gone.
 fn parent(pid: Pid) -> Option<Pid> {
     let mut path = [0_u8; 32];
     write!(&mut path[..31], "/proc/{}/stat", pid.as_raw_nonzero()).ok()?;
-    let path = CStr::from_bytes_until_nul(&path).ok()?;
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut text = [0_u8; 256];
-    let length = loop {
-        match rustix::io::read(&file, &mut text) {
-            Err(Errno::INTR) => {}
-            other => break other.ok()?,
-        }
-    };
+    let length = read_small(CStr::from_bytes_until_nul(&path).ok()?, &mut text)?;
     parent_in(&text[..length])
+}
+
+/// The start of a file of `/proc`, by one read.
+fn read_small(path: &CStr, into: &mut [u8]) -> Option<usize> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    loop {
+        match rustix::io::read(&file, &mut *into) {
+            Err(Errno::INTR) => {}
+            other => return other.ok(),
+        }
+    }
 }
 
 /// `pid (name) state ppid …`; the name may hold anything.
@@ -129,6 +153,21 @@ mod tests {
         assert_eq!(parent("12 (a) S 1 (b) R 9 12"), Some(9));
         assert_eq!(parent("1 (init) S 0 1"), None);
         assert_eq!(parent("nonsense"), None);
+    }
+
+    #[test]
+    fn the_only_child_is_told_from_one_of_many() {
+        // Children belong to the thread that made them, so other tests do not disturb.
+        let mut first = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = |child: &std::process::Child| Pid::from_raw(i32::try_from(child.id()).unwrap());
+        assert_eq!(only_child(), pid(&first));
+        let mut second = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert_eq!(only_child(), None);
+        for child in [&mut first, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(only_child(), None);
     }
 
     #[test]

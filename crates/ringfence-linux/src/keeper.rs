@@ -14,9 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
 
-use crate::launch::{End, LaunchError, Maps, Place, Sandboxed, Stdio, control_pair};
+use crate::launch::{End, Heard, LaunchError, Maps, Place, Sandboxed, Stdio, control_pair};
 use crate::plan::{Exec, Plan};
-use crate::report::Step;
+use crate::report::{Message, Step};
 use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, Cloned, Sys};
 use crate::{descendants, remove};
@@ -59,6 +59,20 @@ pub fn launch(
         Cloned::Child => run(&stage, kept, parent.as_fd(), host.as_raw_fd()),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
+            if place.is_some() {
+                // What it started to clean up after it must not be placed with it.
+                match sandboxed.first_word() {
+                    Heard::Ready => {}
+                    Heard::Failed(step, detail, errno) => {
+                        sandboxed.wait();
+                        return Err(LaunchError::from_report(plan, step, detail, errno));
+                    }
+                    Heard::Nothing => {
+                        sandboxed.kill();
+                        return Err(LaunchError::Control(Errno::PIPE.into()));
+                    }
+                }
+            }
             sandboxed.placed(plan, place)?;
             Ok(sandboxed)
         }
@@ -71,14 +85,14 @@ fn run(stage: &Stage<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: Raw
     drop(sys::adopt(hosts_end));
     let (mut signals, mut remover) = (None, None);
     let result = keep(stage, kept, parent, &mut signals, &mut remover);
-    if let Some(remover) = remover {
+    descendants::kill_all(signals.as_ref(), remover.as_ref().map(|(pid, _)| *pid));
+    if let Some(directory) = kept.directory {
+        remove::tree(directory);
+    }
+    if let Some((_, remover)) = remover {
         // Not needed any more.
         let _ = rustix::process::pidfd_send_signal(&remover, Signal::KILL);
         let _ = waitid(WaitId::PidFd(remover.as_fd()), WaitIdOptions::EXITED);
-    }
-    descendants::kill_all(signals.as_ref());
-    if let Some(directory) = kept.directory {
-        remove::tree(directory);
     }
     let code = match result {
         Ok(()) => 0,
@@ -95,7 +109,7 @@ fn keep(
     kept: Kept<'_>,
     parent: BorrowedFd<'_>,
     signals: &mut Option<OwnedFd>,
-    remover: &mut Option<OwnedFd>,
+    remover: &mut Option<(i32, OwnedFd)>,
 ) -> Result<(), Failure> {
     // A signal from the host's terminal or from somebody who ends "all of ringfence" must not end the one
     // that cleans up.
@@ -110,12 +124,13 @@ fn keep(
         *remover = Some(start_remover(directory).or_fail(Step::Keeper)?);
     }
     if stage.wait_for_go {
+        Message::Ready.send(stage.control, None).or_fail(Step::WaitForHost)?;
         stage::wait_for_go(stage.control)?;
     }
     let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
     let payload = stage::start_payload(stage)?;
-    let remover = remover.as_ref().map_or(parent.as_raw_fd(), AsRawFd::as_raw_fd);
+    let remover = remover.as_ref().map_or(parent.as_raw_fd(), |(_, pidfd)| pidfd.as_raw_fd());
     let keep = &mut [stage.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd(), remover];
     stage::become_reaper(c"ringfence-keep", keep)?;
     let signal_all = descendants::signal_all;
@@ -125,10 +140,10 @@ fn keep(
 
 /// Starts a process that removes the directory if this one is killed: by whoever clears its control group,
 /// which is about to become the sandbox's, or by the kernel when memory is short.
-fn start_remover(directory: &CStr) -> Sys<OwnedFd> {
+fn start_remover(directory: &CStr) -> Sys<(i32, OwnedFd)> {
     let keeper = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
     match sys::clone(0)? {
-        Cloned::Parent { pidfd, .. } => Ok(pidfd),
+        Cloned::Parent { pid, pidfd } => Ok((pid, pidfd)),
         Cloned::Child => {
             let _ = sys::give_up_capabilities();
             let _ = stage::become_reaper(c"ringfence-clean", &mut [keeper.as_raw_fd()]);

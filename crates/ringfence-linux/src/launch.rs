@@ -21,6 +21,18 @@ pub const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
+/// The first word from inside.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Ready,
+    Failed(Step, u32, i32),
+    /// It ended, or took too long, without one.
+    Nothing,
+}
+
+/// How long it may take.
+const PATIENCE_AT_START: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+
 /// How long whoever is asked to end everything may take.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
@@ -229,6 +241,20 @@ impl Sandboxed {
                 _ => LaunchError::Place(error),
             }
         })
+    }
+
+    /// Waits for the first word from inside, of those that say it before anything else.
+    pub(crate) fn first_word(&self) -> Heard {
+        let mut fds = [PollFd::new(&self.control, PollFlags::IN), PollFd::new(&self.pidfd, PollFlags::IN)];
+        while let Err(Errno::INTR) = poll(&mut fds, Some(&PATIENCE_AT_START)) {}
+        if !fds[0].revents().contains(PollFlags::IN) {
+            return Heard::Nothing;
+        }
+        match Message::receive(self.control.as_fd()) {
+            Ok(Message::Ready) => Heard::Ready,
+            Ok(Message::Failed { step, detail, errno }) => Heard::Failed(step, detail, errno),
+            _ => Heard::Nothing,
+        }
     }
 
     fn said_already(&self) -> Option<Message> {
