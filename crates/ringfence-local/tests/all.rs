@@ -6,5 +6,4 @@ mod suite {
     mod launchers;
     mod seatbelt;
     mod seatbelt_refusals;
-    mod shell_protocol;
 }
