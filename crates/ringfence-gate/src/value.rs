@@ -146,10 +146,16 @@ impl Val {
         for seg in &self.segs {
             match seg {
                 Seg::Text(text) => {
-                    for c in text.chars() {
+                    let mut rest = text.as_str();
+                    while let Some(c) = rest.chars().next() {
+                        rest = &rest[c.len_utf8()..];
                         match c {
                             '*' => out.push(Seg::Star),
-                            '?' | '[' => out.push(Seg::One),
+                            '?' => out.push(Seg::One),
+                            '[' if rest.get(1..).is_some_and(|rest| rest.contains(']')) => {
+                                rest = after_class(rest);
+                                out.push(Seg::One);
+                            }
                             c => out.push_text(c.encode_utf8(&mut [0; 4])),
                         }
                     }
@@ -159,6 +165,13 @@ impl Val {
         }
         out
     }
+}
+
+/// What follows a bracket expression, of which the opening bracket is gone.
+pub(crate) fn after_class(text: &str) -> &str {
+    // A bracket right at the beginning belongs to the class.
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    text[first..].find(']').map_or("", |at| &text[first + at + 1..])
 }
 
 /// A word of a command after expansion, and where it came from.

@@ -48,7 +48,7 @@ impl Check for Variable {
                     }
                 }
             }
-            "rm" | "rmdir" | "unlink" | "shred" => {
+            "rm" | "rmdir" | "unlink" | "shred" | "find" | "rsync" | "srm" | "truncate" => {
                 for target in super::removal::targets(cmd) {
                     let relative = cmd.cwd.is_none() && !target.val.prefix().starts_with('/');
                     if target.val.has_unknown() && !is_single_file(cmd, &target.val) || relative {

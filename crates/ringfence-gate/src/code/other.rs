@@ -32,7 +32,7 @@ pub(crate) fn judge(language: &str, text: &str, place: Place<'_>, cwd: Option<&s
     let words = WORDS.iter().filter(|(name, _)| matches!(*name, "*") || *name == language).flat_map(|(_, words)| *words);
     let bare = without_strings(text);
     let hit = words.filter(|word| !except.contains(word)).find(|word| has_word(&bare, word));
-    let backquote = matches!(language, "perl" | "ruby" | "php") && bare.contains('`');
+    let backquote = matches!(language, "perl" | "ruby" | "php" | "julia") && bare.contains('`');
     let percent = language == "ruby" && bare.contains("%x");
     let pipe = language == "awk" && awk_pipes(&bare) || language == "perl" && bare.contains("open") && text.contains('|');
     if let Some(word) = hit {

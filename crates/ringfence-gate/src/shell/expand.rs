@@ -16,10 +16,20 @@ struct Fields {
     current: Val,
     /// There is a field even if nothing is in it, because something was quoted.
     started: bool,
+    /// A bracket expression was opened and not closed.
+    in_class: bool,
 }
 
 impl Fields {
     fn text(&mut self, text: &str) {
+        let text = match self.in_class {
+            true if text.contains(']') => {
+                self.in_class = false;
+                crate::value::after_class(text)
+            }
+            true => return,
+            false => text,
+        };
         self.current.push_text(text);
         self.started = true;
     }
@@ -177,11 +187,14 @@ impl Eval<'_> {
                 fields.text(&format!("{{{text}}}"));
             }
             PartKind::Glob(glob) => {
-                if quoted == Quoted::No {
+                if quoted == Quoted::No && !fields.in_class {
                     fields.seg(match glob {
                         Glob::Star => Seg::Star,
                         Glob::Question | Glob::Bracket => Seg::One,
                     });
+                    fields.in_class = *glob == Glob::Bracket;
+                } else if fields.in_class {
+                    // `[*]`: a member of the class.
                 } else {
                     fields.text(glob.as_char().encode_utf8(&mut [0; 4]));
                 }

@@ -21,19 +21,18 @@ pub(crate) fn starts(args: &[Arg]) -> Vec<Arg> {
     starts
 }
 
-/// What `find` finds: below each start, or the start itself when nothing is filtered.
+/// What `find` finds: some of what is below each start, or all of it when nothing is filtered.
 pub(crate) fn found(args: &[Arg]) -> Vec<Arg> {
     let filtered = args.windows(2).any(|pair| {
         pair[0].known().is_some_and(|word| FILTERS.contains(&word))
             && !pair[1].known().is_some_and(|pattern| matches!(pattern, "*" | "**" | ".*" | "*/*"))
     });
     let whole = |start: Arg| {
-        if !filtered {
-            return start;
-        }
         let mut val = start.val.clone();
         val.push_text("/");
-        val.push(Seg::One);
+        if filtered {
+            val.push(Seg::One);
+        }
         val.push(Seg::Star);
         Arg::new(val, start.span)
     };
@@ -59,14 +58,8 @@ pub(crate) fn commands(name: &str, args: &[Arg]) -> Vec<Inner> {
         let length = args[begin..].iter().position(|arg| arg.is(";") || arg.is("+")).unwrap_or(args.len() - begin);
         let command = &args[begin..begin + length];
         for place in found.iter().take(8) {
-            let mut words: Vec<Arg> =
+            let words: Vec<Arg> =
                 command.iter().map(|arg| Arg::new(replaced(&arg.val, "{}", &place.val), arg.span)).collect();
-            if let (Some(name), Some(first)) = (words.first_mut(), command.first())
-                && name.val != first.val
-            {
-                // What is found is run.
-                name.val = Val::unknown();
-            }
             if !words.is_empty() {
                 inner.push(Inner::command(words));
             }
