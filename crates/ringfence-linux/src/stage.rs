@@ -336,7 +336,10 @@ fn lifted<'a>(stage: &Stage<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
     if stage.exec.passed.is_empty() {
         return fd;
     }
-    sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE).map_or(fd, |copy| sys::borrow(copy))
+    match sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE) {
+        Ok(copy) => sys::borrow(copy),
+        Err(_) => fd,
+    }
 }
 
 fn become_command(

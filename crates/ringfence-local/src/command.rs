@@ -69,12 +69,12 @@ mod with_exec {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Exec {
-        candidates,
-        argv: CStringArray::new(argv),
-        env: CStringArray::new(env),
-        cwd: c_path(cwd)?,
-        passed: vec![],
-    })
+            candidates,
+            argv: CStringArray::new(argv),
+            env: CStringArray::new(env),
+            cwd: c_path(cwd)?,
+            passed: vec![],
+        })
     }
 
     fn c(text: &OsStr) -> Result<CString> {

@@ -36,6 +36,8 @@ mod relay;
 #[cfg(target_os = "linux")]
 pub mod scan;
 pub mod seatbelt;
+#[cfg(target_os = "linux")]
+pub mod shell;
 mod streams;
 mod system;
 pub mod terminal;

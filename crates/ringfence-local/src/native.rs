@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
 use ringfence_linux::launch::{LaunchError, Stdio};
-use ringfence_linux::plan::Exec;
+use ringfence_linux::plan::{Exec, Passed};
 use ringfence_linux::seccomp::{self, Precision};
 use ringfence_linux::supervisor::{Ask, Supervisor};
 use ringfence_linux::warden::{Attend, Outcome, attend};
@@ -96,13 +96,31 @@ impl Native {
         events: EventSink<'_>,
         approval: Option<Approval>,
     ) -> Result<ExecResult> {
+        self.run_passing(request, streams, events, approval, &[])
+    }
+
+    /// As [`run_asking`](Self::run_asking), with more descriptors for the command. One that is talked to
+    /// through them has no time limit of its own.
+    pub(crate) fn run_passing(
+        &self,
+        request: &ExecRequest,
+        streams: Streams<'_>,
+        events: EventSink<'_>,
+        approval: Option<Approval>,
+        passed: &[Passed],
+    ) -> Result<ExecResult> {
         let started = Instant::now();
         let asker = approval.map(|approval| asker(approval, request)).transpose()?;
         let mut chosen = self.choice.current();
         loop {
             let launch_failed = RefCell::default();
-            let attempt =
-                Attempt { chosen: &chosen, asker: asker.clone(), started, launch_failed: &launch_failed };
+            let attempt = Attempt {
+                chosen: &chosen,
+                asker: asker.clone(),
+                started,
+                passed,
+                launch_failed: &launch_failed,
+            };
             let result = self.attempt(attempt, request, streams, events);
             chosen = match launch_failed.into_inner() {
                 // Nothing of the command has run.
@@ -121,17 +139,18 @@ impl Native {
         streams: Streams<'_>,
         events: EventSink<'_>,
     ) -> Result<ExecResult> {
-        let Attempt { chosen, asker, started, launch_failed } = attempt;
+        let Attempt { chosen, asker, started, passed, launch_failed } = attempt;
         let Ground { host, policy, cwd, .. } = &self.ground;
         let ready = chosen.built.ready(&self.ground)?;
         let cwd = request.cwd.as_ref().map_or_else(|| cwd.clone(), |cwd| canonical_or_same(cwd));
         ready.refuse_unseen(&cwd)?;
         let env = environment::build(&policy.environment, host, &ready.places(host), &cwd, &request.env);
-        let exec = command::prepare(request, &env, &cwd)?;
+        let exec = Exec { passed: passed.to_vec(), ..command::prepare(request, &env, &cwd)? };
         let timeout = match (request.timeout_ms, policy.limits.timeout_ms) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
+        let timeout = timeout.filter(|_| passed.is_empty());
         let run = Run {
             ground: &self.ground,
             chosen,
@@ -209,6 +228,7 @@ struct Attempt<'a> {
     chosen: &'a Chosen,
     asker: Option<Arc<Asker>>,
     started: Instant,
+    passed: &'a [Passed],
     /// Why the sandbox could not be launched.
     launch_failed: &'a RefCell<Option<LaunchError>>,
 }

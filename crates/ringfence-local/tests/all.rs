@@ -1,9 +1,12 @@
 //! The native fence, tried.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "helpers of tests")]
 
 mod suite {
     mod conformance;
     mod launchers;
     mod seatbelt;
     mod seatbelt_refusals;
+    mod shell_protocol;
+    mod shell_random;
 }

@@ -1,0 +1,89 @@
+//! Who is asked, on behalf of which command.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringfence_fence::BoxFuture;
+use ringfence_fence::approve::{Approver, Question};
+use ringfence_model::{Decision, Grant};
+
+use crate::approval::Approval;
+use crate::shell::live::Feed;
+use crate::shell::session::Control;
+
+/// Stands between a sandbox and the person: knows the command that runs, and what was granted before.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    approval: Approval,
+    control: Arc<Control>,
+    command: Mutex<String>,
+    /// What holds for the session, also when its bash is replaced.
+    granted: Mutex<Vec<Grant>>,
+}
+
+impl Desk {
+    pub(crate) fn new(approval: Approval, control: Arc<Control>) -> Self {
+        Self { approval, control, command: Mutex::default(), granted: Mutex::default() }
+    }
+
+    /// Questions are about this command from now on.
+    pub(crate) fn turn_to(&self, command: &str) {
+        command.clone_into(&mut self.command.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// For one sandbox, whose refusals go to `feed`.
+    pub(crate) fn approval(self: &Arc<Self>, feed: &Arc<Feed>) -> Approval {
+        let (desk, feed) = (Arc::clone(self), Arc::clone(feed));
+        Approval {
+            approver: Arc::clone(self) as Arc<dyn Approver>,
+            about: self.approval.about,
+            timeout: self.approval.timeout,
+            on_settled: Arc::new(move |settled| {
+                let question = &settled.question;
+                match settled.decision {
+                    Decision::AllowSession | Decision::AllowPermanent if settled.problem.is_none() => {
+                        desk.keep(&question.grant);
+                    }
+                    Decision::Deny | Decision::Abort => feed.report_once(question.violation.clone()),
+                    _ => {}
+                }
+                (desk.approval.on_settled)(settled);
+            }),
+        }
+    }
+
+    fn keep(&self, grant: &Grant) {
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !granted.contains(grant) {
+            granted.push(grant.clone());
+        }
+    }
+
+    fn has_granted(&self, wanted: &Grant) -> bool {
+        let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        granted.iter().any(|grant| {
+            let covers =
+                grant.path == wanted.path || (grant.recursive && wanted.path.starts_with(&grant.path));
+            covers && grant.access == wanted.access && (grant.recursive || !wanted.recursive)
+        })
+    }
+}
+
+impl Approver for Desk {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision> {
+        Box::pin(async move {
+            if self.has_granted(&question.grant) {
+                return Decision::AllowSession;
+            }
+            let command = self.command.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let question = Question { command, ..question.clone() };
+            match self.approval.approver.ask(&question).await {
+                // The command ends; its shell need not.
+                Decision::Abort => {
+                    self.control.cancel();
+                    Decision::Deny
+                }
+                decision => decision,
+            }
+        })
+    }
+}

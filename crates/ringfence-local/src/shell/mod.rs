@@ -1,0 +1,28 @@
+//! A shell that remembers: one bash in one sandbox, and many commands.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `session` | [`Shell`]: commands in turn, their results, replacement of a bash that is gone |
+//! | `live` | one running bash: its sandbox, its channels |
+//! | `watch` | one running command: output, time, cancellation, status |
+//! | `driver` | the script that bash runs, and the form of a request to it |
+//! | `channel` | the two private sockets |
+//! | `tree` | the processes inside, as seen from outside |
+//! | `asking` | who is asked, on behalf of which command |
+//!
+//! Commands and their status travel on sockets that no command can open. What bash reports is believed only
+//! when the kernel says that it comes from bash, and names the command that runs. Output is never looked at.
+//! What cannot be prevented: code that bash itself evaluates can spoil that bash. Then it is replaced, and the
+//! result says so.
+//!
+//! Several shells may share one prepared fence; each has a sandbox of its own.
+
+mod asking;
+mod channel;
+mod driver;
+mod live;
+mod session;
+mod tree;
+mod watch;
+
+pub use session::{Background, Shell, ShellOptions};

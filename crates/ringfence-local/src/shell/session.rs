@@ -1,0 +1,256 @@
+//! A shell: commands in turn, and a new bash when the old one is gone.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_fence::EventSink;
+use ringfence_model::{
+    Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Stdin, Usage,
+};
+
+use crate::approval::Approval;
+use crate::native::Native;
+use crate::reached;
+use crate::shell::asking::Desk;
+use crate::shell::driver;
+use crate::shell::live::{Live, event};
+use crate::shell::watch::{End, Stopped, Watch, Watched};
+use crate::verdict::blocking;
+use crate::wake::Wake;
+
+/// Receives output that comes when no command runs: of jobs in the background.
+pub type Background = Arc<dyn Fn(ExecEvent) + Send + Sync>;
+
+/// How a shell is started.
+#[derive(Clone)]
+pub struct ShellOptions {
+    /// Added to the sandbox's environment.
+    pub env: BTreeMap<String, String>,
+    /// Who is asked about refusals; none: nobody.
+    pub approval: Option<Approval>,
+    pub background: Background,
+}
+
+impl Default for ShellOptions {
+    fn default() -> Self {
+        Self { env: BTreeMap::new(), approval: None, background: Arc::new(|_| ()) }
+    }
+}
+
+impl std::fmt::Debug for ShellOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShellOptions")
+            .field("env", &self.env)
+            .field("approval", &self.approval)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What others may do while a command runs.
+#[derive(Debug)]
+pub(crate) struct Control {
+    cancelled: AtomicBool,
+    disposed: AtomicBool,
+    pub(crate) wake: Wake,
+}
+
+impl Control {
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        self.wake.wake();
+    }
+
+    /// Whether somebody wants the command to end; each time is heard once.
+    pub(crate) fn takes_cancel(&self) -> bool {
+        let cancelled = self.cancelled.swap(false, Ordering::AcqRel);
+        if cancelled {
+            self.wake.clear();
+        }
+        cancelled || self.disposed.load(Ordering::Acquire)
+    }
+}
+
+/// One bash in one sandbox. Commands from several threads wait for each other.
+#[derive(Debug)]
+pub struct Shell {
+    native: Arc<Native>,
+    options: ShellOptions,
+    control: Arc<Control>,
+    desk: Option<Arc<Desk>>,
+    live: Mutex<Option<Live>>,
+}
+
+impl Shell {
+    /// Starts bash in a sandbox of its own.
+    pub fn start(native: Arc<Native>, options: ShellOptions) -> Result<Self> {
+        let wake = Wake::new().map_err(|errno| {
+            Error::new(ErrorKind::SpawnFailed, "cannot prepare a shell")
+                .caused_by(std::io::Error::from(errno))
+        })?;
+        let control =
+            Arc::new(Control { cancelled: AtomicBool::new(false), disposed: AtomicBool::new(false), wake });
+        let desk =
+            options.approval.clone().map(|approval| Arc::new(Desk::new(approval, Arc::clone(&control))));
+        let live = Live::start(&native, &options.env, desk.as_ref(), &options.background)?;
+        Ok(Self { native, options, control, desk, live: Mutex::new(Some(live)) })
+    }
+
+    /// Runs a command and waits for its end. Bash keeps its state from one to the next; where it had to be
+    /// replaced, the result says so. A command that may have run is never run again.
+    pub fn execute(&self, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
+        let command = text(request)?;
+        let input = match &request.stdin {
+            Stdin::Empty => None,
+            Stdin::Bytes(bytes) => Some(bytes.as_slice()),
+            Stdin::Inherit => return Err(refused("a command of a shell cannot have the caller's input")),
+        };
+        let nonce = nonce()?;
+        let bytes = driver::request(&nonce, &command, input)?;
+        let mut slot = self.lock();
+        if self.control.disposed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::NotFound, "the shell was closed"));
+        }
+        let started = Instant::now();
+        let replaced = self.make_fit(&mut slot)?;
+        let Some(live) = slot.as_ref() else {
+            return Err(Error::new(ErrorKind::Internal, "there is no shell"));
+        };
+        let limits = &self.native.policy().limits;
+        let timeout = match (request.timeout_ms, limits.timeout_ms) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if let Some(desk) = &self.desk {
+            desk.turn_to(&command);
+        }
+        self.control.cancelled.store(false, Ordering::Release);
+        let reading = live.reading();
+        let reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        Live::drain(&live.outputs, &mut |index, bytes| (self.options.background)(event(index, bytes)));
+        let watch = Watch {
+            live,
+            control: &self.control,
+            nonce: &nonce,
+            request: &bytes,
+            deadline: timeout.map(|ms| started + Duration::from_millis(ms)),
+            cap: limits.max_output_bytes,
+            events,
+        };
+        let watched = watch.run();
+        drop(reading);
+        let ended = match watched.end {
+            End::Reported(status) => (status, None),
+            End::Died | End::Spoiled => {
+                let ended = slot.take().map(Live::finish).transpose()?;
+                ended.map_or((1, None), |ended| (ended.exit_code, ended.signal))
+            }
+        };
+        drop(slot);
+        Ok(self.result(watched, ended, replaced, started))
+    }
+
+    /// Ends the command that runs, and its processes; bash stays where it can.
+    pub fn cancel(&self) {
+        self.control.cancel();
+    }
+
+    /// Ends everything inside. Repeating it is harmless.
+    pub fn dispose(&self) {
+        self.control.disposed.store(true, Ordering::Release);
+        self.control.wake.wake();
+        drop(self.lock().take());
+    }
+
+    /// Which layers hold.
+    #[must_use]
+    pub fn assurance(&self) -> Assurance {
+        self.native.assurance()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a new bash in the place of one that is gone or spoiled; whether anything was lost by that.
+    fn make_fit(&self, slot: &mut Option<Live>) -> Result<bool> {
+        if slot.as_ref().is_some_and(Live::is_fit) {
+            return Ok(false);
+        }
+        let lost = slot.take().is_some();
+        *slot =
+            Some(Live::start(&self.native, &self.options.env, self.desk.as_ref(), &self.options.background)?);
+        Ok(lost)
+    }
+
+    fn result(
+        &self,
+        watched: Watched,
+        (status, signal): (i32, Option<i32>),
+        replaced: bool,
+        started: Instant,
+    ) -> ExecResult {
+        let Watched { end, stopped, outputs: [stdout, stderr], mut violations } = watched;
+        let (exit_code, signal) = match stopped {
+            Some(Stopped::Timeout) => (124, signal),
+            Some(Stopped::Cancel) => (128 + libc::SIGTERM, Some(libc::SIGTERM)),
+            None => (status, signal),
+        };
+        let (blocked_reason, blocked_resource) = blocking(&violations, exit_code)
+            .map(|violation| (violation.message.clone(), violation.resource.clone()))
+            .unzip();
+        let timed_out = stopped == Some(Stopped::Timeout);
+        let reached = reached::End { timed_out, signal, exit_code, cpu_us: None };
+        let limits = &self.native.policy().limits;
+        violations.extend(reached::by_one_process(limits, &reached, &[&stdout, &stderr]));
+        ExecResult {
+            truncated: stdout.truncated() || stderr.truncated(),
+            stdout: stdout.finish(),
+            stderr: stderr.finish(),
+            exit_code,
+            signal,
+            blocked: blocked_resource.is_some(),
+            blocked_reason,
+            blocked_resource,
+            violations,
+            timed_out,
+            restarted: replaced || !matches!(end, End::Reported(_)),
+            duration_ms: started.elapsed().as_secs_f64() * 1000.0,
+            usage: Usage::default(),
+            sandbox: self.native.assurance(),
+        }
+    }
+}
+
+fn refused(message: &str) -> Error {
+    Error::new(ErrorKind::Validation, message)
+}
+
+fn text(request: &ExecRequest) -> Result<String> {
+    if request.cwd.is_some() || !request.env.is_empty() || request.tty {
+        return Err(refused("a shell keeps its own directory, variables and streams")
+            .hint("use cd and export in the command"));
+    }
+    match &request.command {
+        Command::Shell(text) => Ok(text.clone()),
+        Command::Argv(argv) => {
+            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(quoted)).collect();
+            words.map(|words| words.join(" ")).ok_or_else(|| refused("a word of the command is not UTF-8"))
+        }
+    }
+}
+
+/// One word for bash, whatever is in it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Unknown to everybody until the command is sent.
+fn nonce() -> Result<String> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(|errno| {
+        Error::new(ErrorKind::Internal, "no random numbers").caused_by(std::io::Error::from(errno))
+    })?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}

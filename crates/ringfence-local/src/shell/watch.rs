@@ -1,0 +1,220 @@
+//! One command while it runs.
+
+use std::time::{Duration, Instant};
+
+use ringfence_fence::EventSink;
+use ringfence_linux::warden::GRACE;
+use ringfence_model::{ExecEvent, Violation};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use crate::capture::Capture;
+use crate::shell::driver;
+use crate::shell::live::{Live, event};
+use crate::shell::session::Control;
+use crate::shell::tree::{self, Tops};
+
+/// How often a command that shall end is told so.
+const INSISTENCE: Duration = Duration::from_millis(10);
+/// How long bash itself may take to leave a command whose processes are gone.
+const LEAVING: Duration = Duration::from_millis(500);
+/// How often is looked whether bash still has the command.
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// How a command came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Bash said so.
+    Reported(i32),
+    /// Bash is gone.
+    Died,
+    /// Bash lives but is of no use any more.
+    Spoiled,
+}
+
+/// Why a command was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    Timeout,
+    Cancel,
+}
+
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) end: End,
+    pub(crate) stopped: Option<Stopped>,
+    pub(crate) outputs: [Capture; 2],
+    pub(crate) violations: Vec<Violation>,
+}
+
+/// A command that is about to be sent.
+pub(crate) struct Watch<'a> {
+    pub(crate) live: &'a Live,
+    pub(crate) control: &'a Control,
+    pub(crate) nonce: &'a str,
+    pub(crate) request: &'a [u8],
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cap: Option<u64>,
+    pub(crate) events: EventSink<'a>,
+}
+
+impl Watch<'_> {
+    pub(crate) fn run(self) -> Watched {
+        let before = Tops::now(self.live.pid);
+        let mut watched = Watched {
+            end: End::Spoiled,
+            stopped: None,
+            outputs: [Capture::new(self.cap), Capture::new(self.cap)],
+            violations: vec![],
+        };
+        watched.end = self.until_end(&before, &mut watched);
+        self.drain(&mut watched);
+        if watched.stopped.is_some() && matches!(watched.end, End::Reported(_)) {
+            self.clear_away(&before);
+        }
+        self.take_violations(&mut watched);
+        watched
+    }
+
+    fn until_end(&self, before: &Tops, watched: &mut Watched) -> End {
+        let mut unsent = self.request;
+        let mut buffer = vec![0; 64 << 10];
+        let mut stop: Option<Instant> = None;
+        let mut glance = Instant::now() + GLANCE;
+        let mut idle_glances = 0;
+        loop {
+            if !unsent.is_empty() {
+                match self.live.channel.send(unsent) {
+                    Ok(length) => unsent = &unsent[length..],
+                    Err(_) => return End::Died,
+                }
+            }
+            let due = match stop {
+                Some(_) => Some(INSISTENCE),
+                None => {
+                    let next = self.deadline.map_or(glance, |deadline| deadline.min(glance));
+                    Some(next.saturating_duration_since(Instant::now()))
+                }
+            };
+            let ready = self.wait(!unsent.is_empty(), due);
+            for index in [0, 1] {
+                if ready[index] {
+                    self.read(index, &mut buffer, watched);
+                }
+            }
+            if ready[2] {
+                while let Some(said) = self.live.channel.receive() {
+                    // A child may write here too; the kernel says that it is one.
+                    if said.pid == self.live.pid {
+                        return if said.nonce == self.nonce {
+                            End::Reported(said.status)
+                        } else {
+                            End::Spoiled
+                        };
+                    }
+                }
+            }
+            if ready[3] {
+                self.live.feed.wake.clear();
+                self.take_violations(watched);
+                if self.live.feed.is_over() {
+                    return End::Died;
+                }
+            }
+            let now = Instant::now();
+            if stop.is_none() {
+                watched.stopped = if self.control.takes_cancel() {
+                    Some(Stopped::Cancel)
+                } else if self.deadline.is_some_and(|deadline| now >= deadline) {
+                    Some(Stopped::Timeout)
+                } else {
+                    None
+                };
+                stop = watched.stopped.map(|_| now);
+            }
+            if let Some(begun) = stop {
+                if now.duration_since(begun) > GRACE + LEAVING {
+                    return End::Spoiled;
+                }
+                self.insist(before, now.duration_since(begun));
+            } else if now >= glance {
+                glance = now + GLANCE;
+                // It waits for a command and did not say that it finished this one: somebody else read it.
+                let idle =
+                    unsent.is_empty() && tree::waits_for(self.live.pid, driver::COMMANDS) == Some(true);
+                idle_glances = if idle { idle_glances + 1 } else { 0 };
+                if idle_glances > 1 {
+                    return End::Spoiled;
+                }
+            }
+        }
+    }
+
+    fn wait(&self, sending: bool, due: Option<Duration>) -> [bool; 5] {
+        let live = self.live;
+        let [stdout, stderr] = &*live.outputs;
+        let commands = if sending { PollFlags::OUT } else { PollFlags::empty() };
+        let mut fds = [
+            PollFd::new(stdout, PollFlags::IN),
+            PollFd::new(stderr, PollFlags::IN),
+            PollFd::new(live.channel.status(), PollFlags::IN),
+            PollFd::from_borrowed_fd(live.feed.wake.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.control.wake.fd(), PollFlags::IN),
+            PollFd::new(live.channel.commands(), commands),
+        ];
+        let timeout = due.map(|due| Timespec {
+            tv_sec: due.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: due.subsec_nanos().into(),
+        });
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return [false; 5];
+        }
+        std::array::from_fn(|index| !fds[index].revents().is_empty())
+    }
+
+    fn read(&self, index: usize, buffer: &mut [u8], watched: &mut Watched) {
+        match rustix::io::read(&self.live.outputs[index], &mut *buffer) {
+            Ok(0) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(length) => self.received(index, &buffer[..length], watched),
+            Err(_) => {}
+        }
+    }
+
+    fn received(&self, index: usize, bytes: &[u8], watched: &mut Watched) {
+        watched.outputs[index].push(bytes);
+        (self.events)(event(index, bytes));
+    }
+
+    fn drain(&self, watched: &mut Watched) {
+        Live::drain(&self.live.outputs, &mut |index, bytes| self.received(index, bytes, watched));
+    }
+
+    fn take_violations(&self, watched: &mut Watched) {
+        for violation in self.live.feed.take() {
+            (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
+            watched.violations.push(violation);
+        }
+    }
+
+    /// Bash is told to leave the command as soon as the process it waits for is gone. The processes are asked
+    /// first and killed later.
+    fn insist(&self, before: &Tops, since: Duration) {
+        tree::send(self.live.pid, driver::ABORT);
+        let signal = if since > GRACE { Signal::KILL } else { Signal::TERM };
+        Tops::now(self.live.pid).since(before).signal(signal);
+    }
+
+    /// What the command left behind goes with it.
+    fn clear_away(&self, before: &Tops) {
+        let begun = Instant::now();
+        loop {
+            let left = Tops::now(self.live.pid).since(before);
+            if left.is_empty() || begun.elapsed() > GRACE + LEAVING {
+                return;
+            }
+            left.signal(if begun.elapsed() > GRACE { Signal::KILL } else { Signal::TERM });
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
