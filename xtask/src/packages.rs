@@ -52,6 +52,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "npm", probe: Probe::Program("npm"), why: "everyday work inside: npm test" },
     Package { name: "curl", probe: Probe::Program("curl"), why: "reaching for the network from inside" },
     Package { name: "ripgrep", probe: Probe::Program("rg"), why: "everyday work inside: search" },
+    Package { name: "zip", probe: Probe::Program("zip"), why: "everyday work inside: archives" },
+    Package { name: "unzip", probe: Probe::Program("unzip"), why: "everyday work inside: archives" },
     Package { name: "tmux", probe: Probe::Program("tmux"), why: "driving a terminal" },
 ];
 
