@@ -42,6 +42,8 @@ mod streams;
 mod system;
 pub mod terminal;
 pub mod toolchains;
+#[cfg(target_os = "linux")]
+mod tripwire;
 mod verdict;
 #[cfg(target_os = "linux")]
 pub mod view;

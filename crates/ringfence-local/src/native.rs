@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +31,7 @@ use crate::limits::LimitPlan;
 use crate::relay;
 use crate::scan;
 use crate::terminal::{self, RawTerminal};
+use crate::tripwire;
 use crate::verdict::blocking;
 
 pub use crate::streams::{CallersTerminal, Streams};
@@ -52,14 +52,7 @@ impl Native {
         let precision = precision(&options.provider_options)?;
         let launch_options = LaunchOptions::read(&options.provider_options)?;
         let Completed { policy, .. } = complete::complete(options.policy, &cwd, &host);
-        let fs = &policy.filesystem;
-        let roots: Vec<&Path> = fs
-            .allow_write
-            .iter()
-            .chain(fs.allow_read.iter().filter(|rule| !is_systems_own(rule)))
-            .filter_map(|rule| rule.path.as_literal())
-            .collect();
-        let found = scan::scan(fs, &roots);
+        let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         let limits = LimitPlan::new(&policy.limits);
         let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };
         let choice = Choice::new(&ground)?;
@@ -161,6 +154,7 @@ impl Native {
             events,
             violations: RefCell::default(),
             usage: Cell::default(),
+            created: Cell::default(),
             asker,
         };
         let (outcome, output) = match streams {
@@ -173,6 +167,11 @@ impl Native {
         };
         if let Some(errno) = outcome.exec_errno {
             return Err(command::exec_error(request, errno));
+        }
+        if run.created.get() {
+            let fs = &policy.filesystem;
+            let appeared = tripwire::appeared(fs, &self.ground.found, &scan::roots(fs));
+            run.violations.borrow_mut().extend(appeared);
         }
         let (violations, usage) = (run.violations.into_inner(), run.usage.into_inner());
         Ok(self.result(chosen, outcome, output, violations, usage, started))
@@ -256,6 +255,8 @@ struct Run<'a> {
     events: EventSink<'a>,
     violations: RefCell<Vec<Violation>>,
     usage: Cell<Option<cgroup::Usage>>,
+    /// Something may have been created.
+    created: Cell<bool>,
     asker: Option<Arc<Asker>>,
 }
 
@@ -290,6 +291,7 @@ impl Run<'_> {
             Attendant { supervisor, on_terminal, asker: self.asker.as_deref(), chosen: self.chosen };
         let wake = self.asker.as_deref().map(Asker::wake);
         let outcome = attend(plan, &sandbox, self.deadline, wake, &mut attendant);
+        self.created.set(attendant.supervisor.saw_creation());
         drop(attendant);
         for violation in self.asker.iter().flat_map(|asker| asker.take_refused()) {
             report(violation);
@@ -412,11 +414,6 @@ fn precision(options: &serde_json::Value) -> Result<Precision> {
             format!("precision is full, writes or off, not {}", other.unwrap_or("something that is no text")),
         )),
     }
-}
-
-fn is_systems_own(rule: &ringfence_model::PathRule) -> bool {
-    use ringfence_model::RuleLayer::{BuiltIn, Detected};
-    matches!(rule.source.layer, BuiltIn | Detected)
 }
 
 /// The shell's convention, with timeouts told apart.

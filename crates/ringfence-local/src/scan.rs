@@ -46,6 +46,15 @@ pub struct Found {
 const MAX_ENTRIES: usize = 2_000_000;
 const MAX_DEPTH: usize = 64;
 
+/// The user's own trees: what may be written, and what somebody asked to be shown.
+#[must_use]
+pub fn roots(fs: &Filesystem) -> Vec<&Path> {
+    use ringfence_model::RuleLayer::{BuiltIn, Detected};
+    let by_somebody = |rule: &&ringfence_model::PathRule| !matches!(rule.source.layer, BuiltIn | Detected);
+    let shown = fs.allow_read.iter().filter(by_somebody);
+    fs.allow_write.iter().chain(shown).filter_map(|rule| rule.path.as_literal()).collect()
+}
+
 /// Walks `roots` (outermost only; nested ones are visited once).
 #[must_use]
 pub fn scan(fs: &Filesystem, roots: &[&Path]) -> Found {

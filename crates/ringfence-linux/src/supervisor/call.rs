@@ -88,6 +88,15 @@ pub(crate) enum Call {
 const CWD: i32 = libc::AT_FDCWD;
 
 impl Call {
+    /// Whether it can make a name that was not there.
+    pub(crate) fn creates(self) -> bool {
+        match self {
+            Self::Create { .. } | Self::Move { .. } => true,
+            Self::Open { flags, .. } => flags & libc::O_CREAT != 0,
+            _ => false,
+        }
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the kernel itself takes the low 32 bits of int arguments"

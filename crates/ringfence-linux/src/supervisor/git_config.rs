@@ -138,7 +138,8 @@ fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
 
 /// Whether every key is on the list. Whatever is not understood is not harmless; that includes values that go
 /// on in the next line, since where they end is a matter of quotes and comments, and git itself writes none.
-fn is_harmless(text: &str) -> bool {
+#[must_use]
+pub fn is_harmless(text: &str) -> bool {
     if text.contains('\0') || text.contains('\r') {
         return false;
     }

@@ -36,6 +36,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use ask::Ask;
+pub use git_config::is_harmless as is_harmless_git_config;
 pub use shared::Shared;
 pub use witness::now_ms;
 
@@ -63,6 +64,8 @@ pub struct Supervisor<'a> {
     report: &'a mut dyn FnMut(Violation),
     /// Where refusals become questions; none when nobody is asked.
     desk: Option<Desk>,
+    /// A call that can make a new name was let through.
+    created: bool,
     /// A copy of the listener for answers that come later.
     listener: Option<Arc<OwnedFd>>,
     /// What was reported already: the same refusal is told once.
@@ -117,6 +120,7 @@ impl<'a> Supervisor<'a> {
     ) -> Self {
         Self {
             desk: ask.map(Desk::new),
+            created: false,
             listener: None,
             policy,
             watched,
@@ -128,6 +132,12 @@ impl<'a> Supervisor<'a> {
             path: Box::new(PathBuffer::new()),
             real: Box::new(PathBuffer::new()),
         }
+    }
+
+    /// Whether any call was seen that can make a new name.
+    #[must_use]
+    pub fn saw_creation(&self) -> bool {
+        self.created
     }
 
     /// Takes one call and answers it.
@@ -163,6 +173,7 @@ impl<'a> Supervisor<'a> {
         }
         // Everything read from the caller so far, and below, is its own only while it still waits.
         let call = Call::decode(notification);
+        self.created |= call.creates();
         let answer = match call {
             Call::Open { path, flags, last, .. } => self.open(tid, path, flags, last),
             Call::OpenHow { path, how, .. } => match read_open_how(tid, how) {
