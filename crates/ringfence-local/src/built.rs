@@ -211,13 +211,11 @@ fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf])
         "no namespaces: processes of the host can be counted in /proc, and the supervisor alone keeps their \
          names and arguments back"
             .to_owned(),
-        "the home directory and the place for temporary files are directories of the host, removed at the end; \
-         /tmp and /dev/shm themselves are refused"
+        "the home directory and the place for temporary files are on the host's disk (removed at the end, not \
+         limited by memory); /tmp and /dev/shm themselves are refused"
             .to_owned(),
         "no network at all, not even the sandbox's own loopback; no System V IPC; no new terminals".to_owned(),
-        "names, sizes and times of hidden files can be seen, their contents cannot; directories above what is \
-         shown cannot be listed"
-            .to_owned(),
+        "names, sizes and times of hidden files can be seen, their contents cannot".to_owned(),
     ];
     if !by_supervisor.is_empty() {
         const MOST: usize = 5;
@@ -312,7 +310,9 @@ impl Built {
         let mut watched = Cow::Borrowed(&self.watched);
         if let Some(own) = &own {
             let (home, own_home) = (ground.host.home.clone(), own.places.home.clone());
-            watched.to_mut().shared = Some(supervisor::Shared { home, own_home, usual: self.usual.clone() });
+            let replaced = view::nobody_looked_up(&policy.filesystem).into_iter().collect();
+            let usual = self.usual.clone();
+            watched.to_mut().shared = Some(supervisor::Shared { home, own_home, usual, replaced });
             if let Some((_, rules)) = &mut plan.to_mut().landlock {
                 rules.push(own.landlock_rule());
             }

@@ -15,7 +15,7 @@ use ringfence_linux::plan::{BindAccess, MountStep};
 use ringfence_model::{Error, ErrorKind, Result};
 
 use crate::host::{Host, canonical};
-use crate::view::c_path;
+use crate::view::{self, c_path};
 
 /// More than bwrap takes.
 const MOST_OPTIONS: usize = 8000;
@@ -91,8 +91,13 @@ pub(crate) fn arguments(program: &Path, hostname: &str, steps: &[MountStep]) -> 
     for target in &masks {
         list.mask(target);
     }
-    for target in read_only.iter().map(PathBuf::as_path).chain([Path::new("/dev"), Path::new("/")]) {
+    let devices = view::DEVICES.map(|name| Path::new("/dev").join(name));
+    // Read-only does not stop writing to a device, only changing its node, which is the host's.
+    for target in read_only.iter().chain(&devices).map(PathBuf::as_path) {
         list.pair("--remount-ro", target);
+    }
+    for target in ["/dev", "/"] {
+        list.words(["--remount-ro", target]);
     }
     if list.count > MOST_OPTIONS || list.data.len() > MOST_DATA {
         return Err(Error::new(
@@ -302,7 +307,11 @@ mod tests {
         ];
         assert!(pin < seal && seal < mask, "{words:?}");
         assert!(!words.contains(&path("gone")), "what is gone must not be made on the host: {words:?}");
-        assert!(!words.contains(&"/dev/null".to_owned()), "{words:?}");
+        position(&words, &["--remount-ro", "/dev/null"]);
+        assert!(
+            !words.contains(&"--dev-bind".to_owned()),
+            "bwrap has a directory of devices of its own: {words:?}"
+        );
         assert_eq!(words[words.len() - 2..], ["--remount-ro", "/"]);
         assert_eq!(arguments.data, [Vec::<u8>::new()]);
     }

@@ -32,7 +32,7 @@ enum Node {
     Passage,
 }
 
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+pub(crate) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Lays out the view. `cwd` must be visible in it. With a supervisor, writes to protected names in private
 /// directories are refused by it; without one, such names are occupied by files that can't be written.
@@ -283,14 +283,9 @@ impl View {
     /// Every shell and interpreter looks its user up when it starts. With `/etc/passwd` denied that would be
     /// a refused access in every run, which nobody meant: so the C library is told not to look there.
     fn look_up_nobody(&mut self, fs: &Filesystem) -> Result<()> {
-        const SWITCH: &str = "/etc/nsswitch.conf";
-        if fs.decide(Path::new("/etc/passwd"), Access::Read).allowed() {
-            return Ok(());
+        if let Some((path, content)) = nobody_looked_up(fs) {
+            self.mounts.push(MountStep::Replace { target: c_path(&path)?, content });
         }
-        let Ok(text) = std::fs::read_to_string(SWITCH) else { return Ok(()) };
-        let content = text.lines().map(without_files).collect::<Vec<_>>().join("\n") + "\n";
-        self.mounts
-            .push(MountStep::Replace { target: c_path(Path::new(SWITCH))?, content: content.into_bytes() });
         Ok(())
     }
 
@@ -375,6 +370,17 @@ fn is_unreadable(path: &Path) -> bool {
 enum Kind {
     Directory,
     File,
+}
+
+/// The file that tells the C library where to look users up, and what it must say when they are denied.
+pub(crate) fn nobody_looked_up(fs: &Filesystem) -> Option<(PathBuf, Vec<u8>)> {
+    const SWITCH: &str = "/etc/nsswitch.conf";
+    if fs.decide(Path::new("/etc/passwd"), Access::Read).allowed() {
+        return None;
+    }
+    let text = std::fs::read_to_string(SWITCH).ok()?;
+    let content = text.lines().map(without_files).collect::<Vec<_>>().join("\n") + "\n";
+    Some((SWITCH.into(), content.into_bytes()))
 }
 
 /// A line of nsswitch.conf that no longer sends user look-ups to the denied file.

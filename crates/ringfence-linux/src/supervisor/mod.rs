@@ -93,6 +93,8 @@ enum Answer {
     Deny(Denial),
     /// The supervisor made the call itself.
     Done(Result<i64, Errno>),
+    /// The supervisor opened something, which the caller gets; closed by exec or not.
+    Give(OwnedFd, bool),
 }
 
 /// A refusal, before it is put into words.
@@ -154,6 +156,7 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
+            Answer::Give(fd, cloexec) => notif::inject(listener, notification.id, fd.as_fd(), cloexec),
             Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
                 Some(violation) => {
                     self.cover_again(notification.tid, &violation);
@@ -205,17 +208,21 @@ impl<'a> Supervisor<'a> {
             let lists = access == Access::Read && flags & libc::O_DIRECTORY != 0;
             return if lists { Answer::Continue } else { unread.into() };
         }
-        if access == Access::Read && self.is_plainly_allowed() {
-            return Answer::Continue;
+        if access == Access::Read {
+            if let Some(answer) = self.replacement(flags) {
+                return answer;
+            }
+            if self.is_plainly_allowed() {
+                return Answer::Continue;
+            }
         }
         let operation = if flags & libc::O_CREAT != 0 { Operation::Create } else { Operation::Open };
         match self.resolve(last) {
             // The kernel says EEXIST.
             Resolved::Exists if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Answer::Continue,
             Resolved::Exists if self.is_of_another_process() => Answer::Done(Err(Errno::NOENT)),
-            // Elsewhere it would be there and empty, which is no refusal worth telling.
-            Resolved::Exists if access == Access::Read && self.is_usual_place() => {
-                Answer::Done(Err(Errno::ACCESS))
+            Resolved::Exists if access == Access::Read && self.watched.shared.is_some() => {
+                self.shared_read(flags)
             }
             Resolved::Exists => self.verdict(Operation::Open, access),
             Resolved::Missing if flags & libc::O_CREAT != 0 => self.verdict(operation, Access::Write),
@@ -288,6 +295,7 @@ impl<'a> Supervisor<'a> {
             {
                 Answer::Continue
             }
+            Resolved::Exists if self.is_shared_device() => Answer::Done(Err(Errno::PERM)),
             Resolved::Exists => self.verdict(operation, Access::Write),
             Resolved::Missing | Resolved::Unreachable => self.hidden(operation, Access::Write),
             Resolved::Nowhere => Answer::Continue,

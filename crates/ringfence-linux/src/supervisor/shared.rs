@@ -6,6 +6,8 @@
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
+use ringfence_model::{Access, Operation, PathOutcome};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -21,6 +23,8 @@ pub struct Shared {
     pub own_home: PathBuf,
     /// Directories that a sandbox with mounts has to itself, and where programs look as a matter of course.
     pub usual: Vec<PathBuf>,
+    /// Files that read otherwise inside.
+    pub replaced: Vec<(PathBuf, Vec<u8>)>,
 }
 
 /// The process between us and the sandbox, once it is known.
@@ -43,8 +47,41 @@ impl Supervisor<'_> {
         path.strip_prefix(&shared.own_home).ok().map(|relative| shared.home.join(relative))
     }
 
+    /// What the caller reads in the place of `self.path`.
+    pub(super) fn replacement(&self, flags: i32) -> Option<Answer> {
+        let replaced = &self.watched.shared.as_ref()?.replaced;
+        let (_, content) = replaced.iter().find(|(path, _)| path == self.path.as_path())?;
+        let file = crate::parcel::sealed("ringfence-replaced", content).ok()?;
+        Some(Answer::Give(file, flags & libc::O_CLOEXEC != 0))
+    }
+
+    /// What becomes of a read of the existing `self.real`.
+    pub(super) fn shared_read(&self, flags: i32) -> Answer {
+        let real = self.real.as_path();
+        // Elsewhere it would be there and empty, which is no refusal worth telling.
+        if self.is_usual_place() {
+            return Answer::Done(Err(Errno::ACCESS));
+        }
+        let on_the_way = self.policy.decide(real, Access::Read).outcome == PathOutcome::Private;
+        if on_the_way && flags & libc::O_PATH == 0 && real.is_dir() {
+            // Landlock could only allow to list everything below it too. What is opened below, it judges.
+            let open = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            return match rustix::fs::openat2(rustix::fs::CWD, real, open, Mode::empty(), resolve) {
+                Ok(directory) => Answer::Give(directory, flags & libc::O_CLOEXEC != 0),
+                Err(errno) => Answer::Done(Err(errno)),
+            };
+        }
+        self.verdict(Operation::Open, Access::Read)
+    }
+
+    /// Whether `self.real` is a device of the host, of which only the content may be changed.
+    pub(super) fn is_shared_device(&self) -> bool {
+        self.watched.shared.is_some() && self.real.as_path().starts_with("/dev")
+    }
+
     /// Whether `self.real` is a directory that is only looked into because every system has it.
-    pub(super) fn is_usual_place(&self) -> bool {
+    fn is_usual_place(&self) -> bool {
         let real = self.real.as_path();
         self.watched.shared.as_ref().is_some_and(|shared| shared.usual.iter().any(|place| place == real))
     }
