@@ -76,7 +76,7 @@ impl Desk {
 }
 
 /// Writes a permanent grant to the user's own file, and says how to take it back.
-fn keep(config_file: &std::path::Path, decided: &Settled) {
+pub(crate) fn keep(config_file: &std::path::Path, decided: &Settled) {
     let grant = &decided.question.grant;
     if !grant.path.is_absolute() {
         report::say("a connection is granted for this run only: the sandbox has no network to keep it in\r");

@@ -1,6 +1,7 @@
 //! The command line, as data. Parsing does nothing; the commands do.
 
 mod inspect;
+mod live;
 mod records;
 #[cfg(test)]
 mod reference;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use inspect::{
     CheckConfig, Completions, Config, ConfigCommand, ConfigPath, Doctor, Explain, ShowConfig,
 };
+pub(crate) use live::{Session, Shell};
 pub(crate) use records::{Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
 
 /// Run what an agent wants to run, so that normal work is never disturbed and harm never leaves the fence
@@ -36,6 +38,10 @@ Examples:
 pub(crate) enum Command {
     /// Run a command in a sandbox
     Run(Box<Run>),
+    /// Open a sandboxed shell on your terminal
+    Shell(Box<Shell>),
+    /// Keep sandboxed shells for a program: JSON lines on standard input and output
+    Session(Box<Session>),
     /// Try what this machine can enforce; say what is missing and how to get it
     Doctor(Box<Doctor>),
     /// Say whether a path may be read, written or run inside, and which rule says so

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
-//! | [`run`], [`doctor`], [`explain`], [`config`], [`log`], [`violations`], [`grants`], [`completions`] | the commands |
+//! | [`run`], [`session`], [`doctor`], [`explain`], [`config`], [`log`], [`violations`], [`grants`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
 //! | [`report`] | errors and refusals in words, and exit codes |
@@ -26,6 +26,8 @@ mod output;
 mod places;
 mod report;
 mod run;
+#[cfg(target_os = "linux")]
+mod session;
 mod since;
 mod violations;
 
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli.command,
         Err(error) => return misread(&error),
     };
-    let is_run = matches!(command, Command::Run(_));
+    let is_run = matches!(command, Command::Run(_) | Command::Shell(_));
     match execute(command) {
         Ok(code) => code,
         Err(error) if output::nobody_reads(&error) => ExitCode::SUCCESS,
@@ -59,6 +61,14 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(args),
+        Command::Shell(args) => run::shell(*args),
+        #[cfg(target_os = "linux")]
+        Command::Session(args) => session::session(&args),
+        #[cfg(not(target_os = "linux"))]
+        Command::Session(_) => Err(ringfence::model::Error::new(
+            ringfence::model::ErrorKind::SandboxDenied,
+            "sessions are not possible on this system yet",
+        )),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Config(args) => config::config(&args),

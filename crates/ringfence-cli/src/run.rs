@@ -16,7 +16,7 @@ use ringfence::unsandboxed;
 use serde_json::{Map, Value, json};
 
 use crate::approve::{self, Desk};
-use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox};
+use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox, Shell};
 use crate::report;
 
 pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
@@ -63,6 +63,26 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     let result = outcome?;
     show(&args, &result)?;
     Ok(report::exit_code(&result))
+}
+
+/// `ringfence shell`: bash on the caller's terminal.
+pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
+    run(Box::new(Run {
+        sandbox: args.sandbox,
+        env: vec![],
+        timeout: None,
+        memory: None,
+        processes: None,
+        cpu: None,
+        file_size: None,
+        output: None,
+        json: false,
+        ask: None,
+        no_tty: false,
+        quiet: false,
+        shell: None,
+        argv: vec!["bash".into()],
+    }))
 }
 
 fn run_unsandboxed(args: &Run, setup: &Setup, request: &ExecRequest) -> Result<ExitCode> {

@@ -19,5 +19,6 @@ mod suite {
     pub(crate) mod fence_support;
     pub(crate) mod fence_verdicts;
     pub(crate) mod launchers;
+    pub(crate) mod session;
     pub(crate) mod support;
 }

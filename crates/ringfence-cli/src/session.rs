@@ -1,0 +1,72 @@
+//! `ringfence session`: shells for programs, as JSON lines on standard input and output.
+
+mod permission;
+mod wire;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::io::BufRead as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ringfence::fence::CreateOptions;
+use ringfence::local::native::Native;
+use ringfence::model::{Error, ErrorKind, Result};
+use serde_json::{Map, json};
+
+use crate::args::Session;
+use crate::run;
+use permission::Counter;
+use wire::{Line, Wire};
+use worker::Worker;
+
+/// Used by commands that name none.
+const MAIN: &str = "main";
+
+pub(crate) fn session(args: &Session) -> Result<ExitCode> {
+    let setup = run::load(&args.sandbox, Map::new())?;
+    let wire = Arc::new(Wire::default());
+    for warning in &setup.loaded.warnings {
+        wire.send(&json!({ "event": "warning", "message": warning.to_string() }));
+    }
+    if setup.is_switched_off() {
+        return Err(Error::new(ErrorKind::InvalidConfig, "the sandbox is switched off in the configuration")
+            .hint("a session is always fenced in: remove \"enabled\": false"));
+    }
+    let options: CreateOptions = run::sandbox(&setup, &args.sandbox)?;
+    let native = Arc::new(Native::prepare(options)?);
+    let counter = Arc::new(Counter::new(&setup, Arc::clone(&wire)));
+    let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
+    for line in std::io::stdin().lock().split(b'\n') {
+        let line = line.map_err(|error| {
+            Error::new(ErrorKind::Internal, "cannot read standard input").caused_by(error)
+        })?;
+        match wire::parse(&line) {
+            Ok(None) => {}
+            Ok(Some(Line::Run(job))) => {
+                let name = job.shell.clone().unwrap_or_else(|| MAIN.to_owned());
+                let worker = workers.entry(name).or_insert_with_key(|name| {
+                    Worker::spawn(name, Arc::clone(&native), Arc::clone(&wire), counter.approval(name))
+                });
+                worker.give(job);
+            }
+            Ok(Some(Line::Cancel(id))) => {
+                if !workers.values().any(|worker| worker.cancel(&id)) {
+                    wire.error(Some(&id), "nothing of this id runs or waits");
+                }
+            }
+            Ok(Some(Line::Answer(permission, decision))) => {
+                if !counter.answer(permission, decision) {
+                    wire.error(None, &format!("nobody waits for an answer to {permission}"));
+                }
+            }
+            Err((id, message)) => wire.error(id.as_ref(), &message),
+        }
+    }
+    // What was given is done; what would ask has nobody to ask any more.
+    counter.close();
+    for worker in workers.into_values() {
+        worker.finish();
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,140 @@
+//! The lines of a session.
+
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use ringfence::model::{Decision, ErrorKind, ExecEvent, ExecRequest, Stdin};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A command that was asked for.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) id: Value,
+    pub(crate) shell: Option<String>,
+    pub(crate) request: ExecRequest,
+}
+
+/// What a line says.
+#[derive(Debug)]
+pub(crate) enum Line {
+    Run(Box<Job>),
+    Cancel(Value),
+    Answer(u64, Decision),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Raw {
+    id: Option<Value>,
+    command: Option<String>,
+    timeout_ms: Option<u64>,
+    stdin: Option<String>,
+    shell: Option<String>,
+    #[serde(default)]
+    cancel: bool,
+    permission: Option<u64>,
+    decision: Option<Decision>,
+}
+
+/// Reads a line; none when it is empty. What is wrong comes with the id, where there is one.
+pub(crate) fn parse(line: &[u8]) -> Result<Option<Line>, (Option<Value>, String)> {
+    if line.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let value: Value =
+        serde_json::from_slice(line).map_err(|error| (None, format!("not a line of JSON: {error}")))?;
+    let id = value.get("id").cloned();
+    let raw = Raw::deserialize(&value).map_err(|error| (id.clone(), error.to_string()))?;
+    let wrong = |message: &str| Err((id.clone(), message.to_owned()));
+    match raw {
+        Raw { permission: Some(permission), decision: Some(decision), .. } => {
+            Ok(Some(Line::Answer(permission, decision)))
+        }
+        Raw { permission: Some(_), .. } => wrong("an answer needs a decision"),
+        Raw { id: None, .. } => wrong("a command needs an id"),
+        Raw { id: Some(id), cancel: true, .. } => Ok(Some(Line::Cancel(id))),
+        Raw { id: Some(id), command: Some(command), timeout_ms, stdin, shell, .. } => {
+            let mut request = ExecRequest::shell(command);
+            request.timeout_ms = timeout_ms;
+            request.stdin = stdin.map_or(Stdin::Empty, |text| Stdin::Bytes(text.into_bytes()));
+            Ok(Some(Line::Run(Box::new(Job { id, shell, request }))))
+        }
+        _ => wrong("there is neither a command nor anything else to do"),
+    }
+}
+
+/// Standard output, one whole line at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Wire(Mutex<()>);
+
+impl Wire {
+    pub(crate) fn send(&self, line: &Value) {
+        let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = std::io::stdout().lock();
+        // Whoever stopped reading is not told any more.
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+
+    pub(crate) fn error(&self, id: Option<&Value>, message: &str) {
+        self.send(&json!({ "id": id, "event": "error", "message": message }));
+    }
+
+    pub(crate) fn failed(&self, id: &Value, kind: ErrorKind, message: &str) {
+        self.send(&json!({ "id": id, "event": "error", "kind": kind, "message": message, "final": true }));
+    }
+
+    /// What happens while a command runs, or, without an id, in the background of a shell.
+    pub(crate) fn event(&self, id: Option<&Value>, shell: &str, event: &ExecEvent) {
+        let (name, field, data) = match event {
+            ExecEvent::Stdout(bytes) => ("stdout", "data", text_or_base64(bytes)),
+            ExecEvent::Stderr(bytes) => ("stderr", "data", text_or_base64(bytes)),
+            ExecEvent::Violation(violation) => ("violation", "violation", json!(violation)),
+            _ => return,
+        };
+        self.send(&json!({ "id": id, "shell": shell, "event": name, field: data }));
+    }
+}
+
+/// As in results: text, or `base64:` and the bytes.
+fn text_or_base64(bytes: &[u8]) -> Value {
+    use base64::Engine as _;
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with("base64:") => json!(text),
+        _ => json!(format!("base64:{}", base64::engine::general_purpose::STANDARD.encode(bytes))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_lines_say_why_and_whose_they_are() {
+        for (line, id) in [
+            ("{", None),
+            ("[]", None),
+            (r#"{"command":"x"}"#, None),
+            (r#"{"id":1}"#, Some(json!(1))),
+            (r#"{"id":"a","command":7}"#, Some(json!("a"))),
+            (r#"{"id":2,"command":"x","unknown":1}"#, Some(json!(2))),
+            (r#"{"permission":1}"#, None),
+            (r#"{"permission":1,"decision":"maybe"}"#, None),
+        ] {
+            assert_eq!(parse(line.as_bytes()).unwrap_err().0, id, "{line}");
+        }
+        assert!(parse(b" \r").unwrap().is_none());
+    }
+
+    #[test]
+    fn lines_are_read() {
+        assert!(
+            matches!(parse(br#"{"id":1,"command":"pwd","shell":"b"}"#), Ok(Some(Line::Run(job))) if job.shell.as_deref() == Some("b"))
+        );
+        assert!(matches!(parse(br#"{"id":1,"cancel":true}"#), Ok(Some(Line::Cancel(_)))));
+        assert!(matches!(
+            parse(br#"{"permission":3,"decision":"allow_once"}"#),
+            Ok(Some(Line::Answer(3, Decision::AllowOnce)))
+        ));
+    }
+}

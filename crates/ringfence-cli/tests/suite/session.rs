@@ -1,0 +1,164 @@
+//! Sessions: the protocol, and the examples of its documentation.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde_json::{Value, json};
+
+use super::support::{Ran, Room};
+
+struct Session {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Session {
+    fn start(room: &Room) -> Self {
+        let mut command = room.command(&["session"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, input, output }
+    }
+
+    fn send(&mut self, line: &Value) {
+        self.send_text(&line.to_string());
+    }
+
+    fn send_text(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// The next line with this event.
+    fn until(&mut self, event: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "no {event} came");
+            let line: Value = serde_json::from_str(&line).unwrap();
+            if line["event"] == event {
+                return line;
+            }
+        }
+    }
+
+    fn run(&mut self, id: u64, command: &str) -> Value {
+        self.send(&json!({ "id": id, "command": command, "timeoutMs": 30_000 }));
+        let line = self.until("result");
+        assert_eq!(line["id"], id);
+        line["result"].clone()
+    }
+
+    fn end(mut self) -> i32 {
+        drop(self.input.take());
+        while self.output.read_line(&mut String::new()).unwrap() > 0 {}
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+fn room() -> Option<Room> {
+    let room = Room::new();
+    room.has_fence().then_some(room)
+}
+
+#[test]
+fn a_shell_remembers_and_others_do_not() {
+    let Some(room) = room() else { return };
+    let mut session = Session::start(&room);
+    session.run(1, "X=1; cd /usr");
+    assert_eq!(session.run(2, "echo $X $PWD")["stdout"], "1 /usr\n");
+    session.send(&json!({ "id": 3, "command": "echo [$X]", "shell": "other" }));
+    assert_eq!(session.until("result")["result"]["stdout"], "[]\n");
+    session.send(&json!({ "id": 4, "command": "cat", "stdin": "given" }));
+    assert_eq!(session.until("stdout")["data"], "given");
+    session.until("result");
+    let gone = session.run(5, "exit 3");
+    assert_eq!((&gone["exitCode"], &gone["restarted"]), (&json!(3), &json!(true)));
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn bad_lines_lose_nothing() {
+    let Some(room) = room() else { return };
+    let mut session = Session::start(&room);
+    for line in
+        ["{", "[]", "{\"id\":1}", "{\"id\":9,\"cancel\":true}", "{\"permission\":5,\"decision\":\"deny\"}"]
+    {
+        session.send_text(line);
+        session.until("error");
+    }
+    assert_eq!(session.run(2, "echo fine")["stdout"], "fine\n");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn what_runs_and_what_waits_can_be_cancelled() {
+    let Some(room) = room() else { return };
+    let mut session = Session::start(&room);
+    session.run(1, "X=kept");
+    session.send(&json!({ "id": 2, "command": "echo started; sleep 100" }));
+    session.send(&json!({ "id": 3, "command": "echo never" }));
+    session.until("stdout");
+    session.send(&json!({ "id": 3, "cancel": true }));
+    assert_eq!(session.until("error")["id"], 3);
+    session.send(&json!({ "id": 2, "cancel": true }));
+    let line = session.until("result");
+    assert_eq!((&line["id"], &line["result"]["restarted"]), (&json!(2), &json!(false)));
+    assert_eq!(session.run(4, "echo $X")["stdout"], "kept\n");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn permission_is_asked_for_and_kept_across_a_replaced_shell() {
+    let Some(room) = room() else { return };
+    room.write(room.home.join(".ssh/config"), "Host treasure\n");
+    let mut session = Session::start(&room);
+    let read = json!({ "id": 1, "command": "cat ../.ssh/config" });
+    session.send(&read);
+    let asked = session.until("permission_request");
+    assert_eq!(asked["command"], "cat ../.ssh/config");
+    session.send(&json!({ "permission": asked["permission"], "decision": "deny" }));
+    let refused = session.until("result");
+    assert_eq!(refused["result"]["exitCode"], 1, "{refused}");
+    assert_eq!(refused["result"]["violations"].as_array().unwrap().len(), 1, "{refused}");
+    session.run(2, "exit 0");
+    session.send(&read);
+    let asked = session.until("permission_request");
+    session.send(&json!({ "permission": asked["permission"], "decision": "allow_session" }));
+    assert_eq!(session.until("result")["result"]["stdout"], "Host treasure\n");
+    session.run(3, "exit 0");
+    assert_eq!(session.run(4, "cat ../.ssh/config")["stdout"], "Host treasure\n");
+    assert_eq!(session.end(), 0);
+}
+
+/// Runs the example in this language from the documentation.
+fn example(room: &Room, language: &str, program: &str, file: &str) -> Option<Ran> {
+    let text = include_str!("../../../../docs/session.md");
+    let (_, rest) = text.split_once(&format!("```{language}\n")).unwrap();
+    let (code, _) = rest.split_once("```").unwrap();
+    let file = room.write(file, code);
+    let ours = room.command(&[]);
+    let directory = std::path::Path::new(ours.get_program()).parent().unwrap();
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = std::process::Command::new(program);
+    command.arg(file).envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("PATH", path).current_dir(&room.project);
+    match command.output() {
+        Ok(output) => Some(Ran::of(output)),
+        Err(error) => {
+            eprintln!("skipped: {program}: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_the_documentation_run() {
+    let Some(room) = room() else { return };
+    for (language, program, file) in
+        [("python", "python3", "example.py"), ("javascript", "node", "example.js")]
+    {
+        if let Some(ran) = example(&room, language, program, file) {
+            assert_eq!(ran.stdout, "fence in /tmp\n", "{language}: {ran:?}");
+        }
+    }
+}
