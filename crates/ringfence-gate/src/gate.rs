@@ -60,8 +60,20 @@ pub struct Request {
 
 impl Request {
     /// Code in a language, at home and in a project.
-    pub fn new(language: Language, code: impl Into<String>, home: impl Into<String>, cwd: impl Into<String>) -> Self {
-        Self { language, code: code.into(), cwd: cwd.into(), home: home.into(), project: None, escalated: false }
+    pub fn new(
+        language: Language,
+        code: impl Into<String>,
+        home: impl Into<String>,
+        cwd: impl Into<String>,
+    ) -> Self {
+        Self {
+            language,
+            code: code.into(),
+            cwd: cwd.into(),
+            home: home.into(),
+            project: None,
+            escalated: false,
+        }
     }
 
     /// A shell command.
@@ -162,7 +174,13 @@ impl Gate {
         for (index, seen) in context.seen.iter().enumerate() {
             if let Some(rule) = options.deny.iter().find(|rule| rule.matches(seen, List::Deny)) {
                 let message = format!("`{}` is on the deny list ({})", rule.text, rule.source);
-                refused.push(by_rule("denylist", Decision::Deny, seen.span.into(), message, Some(seen.number)));
+                refused.push(by_rule(
+                    "denylist",
+                    Decision::Deny,
+                    seen.span.into(),
+                    message,
+                    Some(seen.number),
+                ));
             }
             let inner = context.seen[index + 1..].iter().any(|other| seen.span.contains(other.span));
             let transparent = crate::is_wrapper(&seen.name) && inner;
@@ -180,7 +198,8 @@ impl Gate {
             let by_list = finding.command.is_some_and(|number| vouched.contains(&number));
             // What cannot be told is asked about, whatever a list or the mode says.
             let readable = finding.check != "evasion" && finding.check != "characters";
-            if finding.decision == Decision::Ask && readable && (by_list || options.mode == SafetyMode::Allow) {
+            if finding.decision == Decision::Ask && readable && (by_list || options.mode == SafetyMode::Allow)
+            {
                 finding.decision = Decision::Allow;
             }
             true
@@ -189,7 +208,13 @@ impl Gate {
     }
 }
 
-fn by_rule(rule: &'static str, decision: Decision, span: ByteSpan, message: String, command: Option<u32>) -> Finding {
+fn by_rule(
+    rule: &'static str,
+    decision: Decision,
+    span: ByteSpan,
+    message: String,
+    command: Option<u32>,
+) -> Finding {
     Finding {
         check: "rules",
         kind: ViolationKind::CommandBlocked,
@@ -218,12 +243,22 @@ fn intent(language: Language, seen: &[Seen]) -> String {
 }
 
 /// Judges a shell text into `context`.
-pub(crate) fn judge_shell(text: &str, place: Place<'_>, cwd: Option<&str>, level: usize, context: &mut Context) {
+pub(crate) fn judge_shell(
+    text: &str,
+    place: Place<'_>,
+    cwd: Option<&str>,
+    level: usize,
+    context: &mut Context,
+) {
     context.text(text);
     let script = match ringfence_bash::parse(text) {
         Ok(script) => script,
         Err(error) => {
-            context.trouble("unparseable", error.span(), &format!("the text cannot be read: {}", error.message()));
+            context.trouble(
+                "unparseable",
+                error.span(),
+                &format!("the text cannot be read: {}", error.message()),
+            );
             return;
         }
     };

@@ -31,7 +31,10 @@ impl Component {
         if name.starts_with('.') && !matches!(self.segs.first(), Some(Seg::Text(_))) {
             return false;
         }
-        segs_match(&self.segs, name)
+        match self.known() {
+            Some(text) => text == name,
+            None => segs_match(&self.segs, name),
+        }
     }
 
     /// Whether it is `name`, or a pattern of which enough is known to say that `name` is meant.
@@ -50,26 +53,42 @@ impl Component {
     }
 }
 
+/// Whether a pattern stands for `name`: the usual way, which goes back to the last star only.
 fn segs_match(segs: &[Seg], name: &str) -> bool {
-    match segs.split_first() {
-        None => name.is_empty(),
-        Some((Seg::Text(text), rest)) => name.strip_prefix(text.as_str()).is_some_and(|n| segs_match(rest, n)),
-        Some((Seg::One, rest)) => {
-            let mut chars = name.chars();
-            chars.next().is_some() && segs_match(rest, chars.as_str())
-        }
-        Some((Seg::Star | Seg::Unknown | Seg::Process, rest)) => {
-            if rest.is_empty() {
-                return true;
-            }
-            // Names are short and patterns shorter; a few tries at most.
-            name.char_indices()
-                .map(|(at, _)| at)
-                .chain([name.len()])
-                .take(64)
-                .any(|at| segs_match(rest, &name[at..]))
+    enum Token {
+        Char(char),
+        One,
+        Star,
+    }
+    let mut tokens = vec![];
+    for seg in segs {
+        match seg {
+            Seg::Text(text) => tokens.extend(text.chars().map(Token::Char)),
+            Seg::One => tokens.push(Token::One),
+            Seg::Star | Seg::Unknown | Seg::Process => tokens.push(Token::Star),
         }
     }
+    let name: Vec<char> = name.chars().collect();
+    let (mut token, mut at) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    while at < name.len() {
+        match tokens.get(token) {
+            Some(Token::Star) => {
+                back = Some((token, at));
+                token += 1;
+            }
+            Some(Token::One) => (token, at) = (token + 1, at + 1),
+            Some(Token::Char(c)) if *c == name[at] => (token, at) = (token + 1, at + 1),
+            _ => match &mut back {
+                Some((star, from)) => {
+                    *from += 1;
+                    (token, at) = (*star + 1, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    tokens[token..].iter().all(|token| matches!(token, Token::Star))
 }
 
 /// An absolute path without `.` and `..`, which may hold patterns.
@@ -171,7 +190,9 @@ impl AbsPath {
     /// Whether it may lie strictly below `dir`.
     pub fn below(&self, dir: &str) -> bool {
         let mut parts = self.parts.iter();
-        dir.split('/').filter(|part| !part.is_empty()).all(|name| parts.next().is_some_and(|p| p.matches(name)))
+        dir.split('/')
+            .filter(|part| !part.is_empty())
+            .all(|name| parts.next().is_some_and(|p| p.matches(name)))
             && parts.next().is_some()
     }
 
@@ -183,7 +204,8 @@ impl AbsPath {
     /// Whether `path` lies strictly below this one: removing this one removes it.
     pub fn above(&self, path: &str) -> bool {
         let mut names = path.split('/').filter(|part| !part.is_empty());
-        self.parts.iter().all(|part| names.next().is_some_and(|name| part.matches(name))) && names.next().is_some()
+        self.parts.iter().all(|part| names.next().is_some_and(|name| part.matches(name)))
+            && names.next().is_some()
     }
 
     /// The path, if no patterns or gaps are in it.
@@ -221,7 +243,9 @@ impl AbsPath {
     /// Whether the path begins with the components of `dir`, patterns counting as in [`AbsPath::holds`].
     pub fn holds_at_root(&self, dir: &str) -> bool {
         let mut parts = self.parts.iter();
-        dir.split('/').filter(|part| !part.is_empty()).all(|name| parts.next().is_some_and(|part| part.means(name)))
+        dir.split('/')
+            .filter(|part| !part.is_empty())
+            .all(|name| parts.next().is_some_and(|part| part.means(name)))
     }
 
     /// Whether the components of `names` stand side by side somewhere in the path. A pattern counts when

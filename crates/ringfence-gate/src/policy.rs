@@ -38,26 +38,47 @@ pub struct PathRules<'a> {
 
 /// Whether a path may be accessed: the policy's rules, sensitive names, temporary directories. `path` is
 /// absolute and without `..`.
-pub fn check_path(filesystem: &Filesystem, rules: &PathRules<'_>, path: &Path, access: Access) -> Result<(), Refusal> {
+pub fn check_path(
+    filesystem: &Filesystem,
+    rules: &PathRules<'_>,
+    path: &Path,
+    access: Access,
+) -> Result<(), Refusal> {
     let decision = filesystem.decide(path, access);
     if !decision.allowed() {
-        let rule = decision.rule.map_or_else(|| "no rule mentions it".to_owned(), |rule| format!("rule {} ({})", rule.path, rule.source));
-        return refuse(ViolationKind::PathAccessDenied, format!("{access} of {} is denied: {rule}", path.display()));
+        let rule = decision.rule.map_or_else(
+            || "no rule mentions it".to_owned(),
+            |rule| format!("rule {} ({})", rule.path, rule.source),
+        );
+        return refuse(
+            ViolationKind::PathAccessDenied,
+            format!("{access} of {} is denied: {rule}", path.display()),
+        );
     }
     if decision.grant.is_some() {
         return Ok(());
     }
-    let by_name = sensitive_name(path).filter(|entry| rules.strict || !entry.read_by_tools || access == Access::Write);
+    let by_name =
+        sensitive_name(path).filter(|entry| rules.strict || !entry.read_by_tools || access == Access::Write);
     if let Some(entry) = by_name {
-        return refuse(ViolationKind::SensitiveFileAccess, format!("{} is sensitive: {}", path.display(), entry.reason));
+        return refuse(
+            ViolationKind::SensitiveFileAccess,
+            format!("{} is sensitive: {}", path.display(), entry.reason),
+        );
     }
     if let Some(name) = rules.sensitive.iter().find(|name| name_matches(name, path)) {
-        return refuse(ViolationKind::SensitiveFileAccess, format!("{} is sensitive: `{name}` is on the list", path.display()));
+        return refuse(
+            ViolationKind::SensitiveFileAccess,
+            format!("{} is sensitive: `{name}` is on the list", path.display()),
+        );
     }
     if let (Access::Write, Some(extra)) = (access, rules.temporary)
         && !is_temp_write_allowed(path, extra.iter().map(String::as_str))
     {
-        return refuse(ViolationKind::DisallowedTempWrite, format!("{} is outside of the temporary directories for agents", path.display()));
+        return refuse(
+            ViolationKind::DisallowedTempWrite,
+            format!("{} is outside of the temporary directories for agents", path.display()),
+        );
     }
     Ok(())
 }
@@ -72,7 +93,9 @@ pub fn check_network(policy: &NetworkPolicy, host: &str, port: u16) -> Result<()
     if !policy.allow_network {
         return refuse(kind, "there is no network");
     }
-    let Some(host) = clean_host(host) else { return refuse(kind, format!("`{}` is not the name of a host", host.escape_debug())) };
+    let Some(host) = clean_host(host) else {
+        return refuse(kind, format!("`{}` is not the name of a host", host.escape_debug()));
+    };
     if let Some(entry) = policy.blocked_hosts.iter().find(|entry| host_matches(entry, &host)) {
         return refuse(kind, format!("{host} is blocked by `{entry}`"));
     }
@@ -150,8 +173,14 @@ pub struct ToolQuestion<'a> {
 
 /// Decides about a tool: a missing descriptor allows, a failed one denies; then the tool's deny list and the
 /// mode `deny`; escalation asks; the mode `allow` and the allow list allow; else a person is asked.
-pub fn decide_tool(question: ToolQuestion<'_>, mode: SafetyMode, allow: &[String], deny: &[String]) -> Decision {
-    let on = |list: &[String]| question.tool == Tool::Custom && list.iter().any(|entry| entry == question.name);
+pub fn decide_tool(
+    question: ToolQuestion<'_>,
+    mode: SafetyMode,
+    allow: &[String],
+    deny: &[String],
+) -> Decision {
+    let on =
+        |list: &[String]| question.tool == Tool::Custom && list.iter().any(|entry| entry == question.name);
     match question.descriptor {
         Descriptor::None => return Decision::Allow,
         Descriptor::Failed => return Decision::Deny,
@@ -181,13 +210,15 @@ pub struct ProgramLists {
 pub const ALWAYS_BLOCKED: [&str; 7] = ["sudo", "su", "doas", "dd", "mkfs", "fdisk", "parted"];
 
 const DEFAULT_ALLOWED: &[&str] = &[
-    "ls", "cat", "head", "tail", "find", "grep", "wc", "file", "stat", "pwd", "cd", "mkdir", "sed", "awk", "sort", "uniq", "cut", "tr", "diff", "git",
-    "cargo", "rustc", "npm", "node", "python", "python3", "pip", "pip3", "make", "cmake", "tar", "zip", "unzip", "gzip", "gunzip", "echo", "date",
-    "which", "env", "true", "false", "test", "[",
+    "ls", "cat", "head", "tail", "find", "grep", "wc", "file", "stat", "pwd", "cd", "mkdir", "sed", "awk",
+    "sort", "uniq", "cut", "tr", "diff", "git", "cargo", "rustc", "npm", "node", "python", "python3", "pip",
+    "pip3", "make", "cmake", "tar", "zip", "unzip", "gzip", "gunzip", "echo", "date", "which", "env", "true",
+    "false", "test", "[",
 ];
 const DEFAULT_BLOCKED: &[&str] = &[
-    "rm", "rmdir", "mv", "cp", "chmod", "chown", "chgrp", "kill", "killall", "pkill", "apt", "apt-get", "yum", "dnf", "brew", "sudo", "su", "doas", "nc",
-    "netcat", "ncat", "telnet", "sh", "bash", "zsh", "fish", "csh", "tcsh", "eval", "exec", "source", ".", "dd", "mkfs", "fdisk", "parted",
+    "rm", "rmdir", "mv", "cp", "chmod", "chown", "chgrp", "kill", "killall", "pkill", "apt", "apt-get",
+    "yum", "dnf", "brew", "sudo", "su", "doas", "nc", "netcat", "ncat", "telnet", "sh", "bash", "zsh",
+    "fish", "csh", "tcsh", "eval", "exec", "source", ".", "dd", "mkfs", "fdisk", "parted",
 ];
 const STRICT_ALLOWED: &[&str] = &["ls", "cat", "head", "tail", "grep", "wc", "pwd", "echo", "true", "false"];
 
@@ -208,7 +239,9 @@ impl ProgramLists {
         let kind = ViolationKind::CommandBlocked;
         for seen in commands {
             let name = seen.name.as_str();
-            let blocked = ALWAYS_BLOCKED.contains(&name) || name.starts_with("mkfs.") || self.blocked.iter().any(|entry| entry == name);
+            let blocked = ALWAYS_BLOCKED.contains(&name)
+                || name.starts_with("mkfs.")
+                || self.blocked.iter().any(|entry| entry == name);
             if blocked || name.is_empty() {
                 return refuse(kind, format!("`{name}` is blocked"));
             }
@@ -217,7 +250,10 @@ impl ProgramLists {
             }
         }
         if !self.allowed.is_empty() && (commands.len() != 1 || !is_plain) {
-            return refuse(kind, "with a list of allowed programs, one command runs at a time, without operators");
+            return refuse(
+                kind,
+                "with a list of allowed programs, one command runs at a time, without operators",
+            );
         }
         Ok(())
     }
@@ -273,7 +309,9 @@ mod tests {
         };
         let extra = vec!["vault/".to_owned()];
         let rules = PathRules { sensitive: &extra, strict: false, temporary: Some(&[]) };
-        let kind = |path: &str, access| check_path(&filesystem, &rules, Path::new(path), access).err().map(|r| r.kind);
+        let kind = |path: &str, access| {
+            check_path(&filesystem, &rules, Path::new(path), access).err().map(|r| r.kind)
+        };
         assert_eq!(kind("/home/u/p/a", Access::Write), None);
         assert_eq!(kind("/usr/bin/ls", Access::Write), Some(ViolationKind::PathAccessDenied));
         assert_eq!(kind("/home/u/p/.env", Access::Read), Some(ViolationKind::SensitiveFileAccess));

@@ -78,7 +78,11 @@ impl Assessment {
             Risk::High => (true, true, Sandbox::Docker),
             Risk::Critical => (true, true, if rejects { Sandbox::Reject } else { Sandbox::Docker }),
         };
-        let reason = if patterns.is_empty() { "nothing in particular was found".to_owned() } else { format!("found: {}", patterns.join(", ")) };
+        let reason = if patterns.is_empty() {
+            "nothing in particular was found".to_owned()
+        } else {
+            format!("found: {}", patterns.join(", "))
+        };
         Self { level, patterns, reason, requires_confirmation, requires_isolation, suggested }
     }
 }
@@ -96,16 +100,35 @@ pub fn required_sandbox(assessment: &Assessment, mode: SecurityMode, wish: Optio
 
 /// A word list: what it raises the level to, and the words.
 const PYTHON: &[(Risk, &[&str])] = &[
-    (Risk::Critical, &["__import__(", "eval(", "exec(", "compile(", "__builtins__", "os.system(", "subprocess.", "popen("]),
-    (Risk::High, &[".write(", "shutil.", "requests.", "urllib.", "socket.", "import os", "import sys", "import pickle"]),
+    (
+        Risk::Critical,
+        &["__import__(", "eval(", "exec(", "compile(", "__builtins__", "os.system(", "subprocess.", "popen("],
+    ),
+    (
+        Risk::High,
+        &[
+            ".write(",
+            "shutil.",
+            "requests.",
+            "urllib.",
+            "socket.",
+            "import os",
+            "import sys",
+            "import pickle",
+        ],
+    ),
     (Risk::Medium, &[".read(", "json.load", "os.environ"]),
 ];
 const JAVASCRIPT: &[(Risk, &[&str])] = &[
     (Risk::Critical, &["eval(", "new function", "child_process"]),
-    (Risk::High, &["require('fs", "require(\"fs", "require('node:fs", "require('http", "require(\"http", "fetch("]),
+    (
+        Risk::High,
+        &["require('fs", "require(\"fs", "require('node:fs", "require('http", "require(\"http", "fetch("],
+    ),
 ];
 const SAFE_WORDS: [&str; 20] = [
-    "ls", "tree", "find", "pwd", "file", "stat", "cat", "head", "tail", "less", "more", "grep", "rg", "ag", "ack", "wc", "du", "echo", "which", "whereis",
+    "ls", "tree", "find", "pwd", "file", "stat", "cat", "head", "tail", "less", "more", "grep", "rg", "ag",
+    "ack", "wc", "du", "echo", "which", "whereis",
 ];
 
 /// Assesses code in a language; for the shell with the commands that were seen in it.
@@ -114,11 +137,14 @@ pub fn assess(language: Language, code: &str, seen: &[Seen], findings: &[Finding
         Language::Python => python(code),
         Language::JavaScript => javascript(code),
         Language::Shell => shell(seen, findings),
-        Language::Other(_) | Language::Unknown => Assessment::new(Risk::High, vec!["unknown language".into()], false),
+        Language::Other(_) | Language::Unknown => {
+            Assessment::new(Risk::High, vec!["unknown language".into()], false)
+        }
     };
     // What the checks found is stronger than words.
     let strictest = findings.iter().map(|finding| finding.decision).max().unwrap_or(Decision::Allow);
-    let unread = findings.iter().all(|finding| finding.decision != Decision::Ask || finding.rule == "unparseable");
+    let unread =
+        findings.iter().all(|finding| finding.decision != Decision::Ask || finding.rule == "unparseable");
     let least = match strictest {
         Decision::Deny => Risk::Critical,
         Decision::Ask if unread => Risk::Medium,
@@ -127,8 +153,14 @@ pub fn assess(language: Language, code: &str, seen: &[Seen], findings: &[Finding
     };
     if least > assessment.level || strictest == Decision::Deny {
         let mut patterns = assessment.patterns;
-        patterns.extend(findings.iter().filter(|finding| finding.decision == strictest).map(|finding| finding.rule.to_owned()));
-        assessment = Assessment::new(least, patterns, language == Language::Shell && strictest == Decision::Deny);
+        patterns.extend(
+            findings
+                .iter()
+                .filter(|finding| finding.decision == strictest)
+                .map(|finding| finding.rule.to_owned()),
+        );
+        assessment =
+            Assessment::new(least, patterns, language == Language::Shell && strictest == Decision::Deny);
     }
     assessment
 }
@@ -136,13 +168,13 @@ pub fn assess(language: Language, code: &str, seen: &[Seen], findings: &[Finding
 /// Assesses a browser action.
 pub fn assess_browser(action: &str, parameters: &str) -> Assessment {
     let text = format!("{action} {parameters}").to_lowercase();
-    let found: Vec<String> = ["password", "credit", "pay"].into_iter().filter(|word| text.contains(word)).map(str::to_owned).collect();
+    let found: Vec<String> = ["password", "credit", "pay"]
+        .into_iter()
+        .filter(|word| text.contains(word))
+        .map(str::to_owned)
+        .collect();
     let level = if found.is_empty() { Risk::Low } else { Risk::High };
-    Assessment {
-        requires_isolation: false,
-        suggested: Sandbox::Aio,
-        ..Assessment::new(level, found, false)
-    }
+    Assessment { requires_isolation: false, suggested: Sandbox::Aio, ..Assessment::new(level, found, false) }
 }
 
 fn python(code: &str) -> Assessment {
@@ -154,7 +186,11 @@ fn python(code: &str) -> Assessment {
             continue;
         }
         let call = lower[at..].split(')').next().unwrap_or_default();
-        let mode = |letters: &[&str]| letters.iter().any(|letter| call.contains(&format!("'{letter}")) || call.contains(&format!("\"{letter}")));
+        let mode = |letters: &[&str]| {
+            letters
+                .iter()
+                .any(|letter| call.contains(&format!("'{letter}")) || call.contains(&format!("\"{letter}")))
+        };
         if call.contains(',') && mode(&["w", "a", "x"]) {
             hits.push((Risk::High, "open() for writing".to_owned()));
         } else if call.contains(',') && mode(&["r"]) {
@@ -183,7 +219,8 @@ fn imports(code: &str) -> Vec<String> {
                     found.push(module.to_owned());
                 }
             }
-        } else if let Some(module) = line.strip_prefix("from ").and_then(|rest| rest.split_whitespace().next())
+        } else if let Some(module) =
+            line.strip_prefix("from ").and_then(|rest| rest.split_whitespace().next())
             && ["os", "sys", "subprocess"].contains(&module)
         {
             found.push(module.to_owned());
@@ -216,8 +253,13 @@ fn module_named(root: Node<'_>, code: &str, module: &str) -> bool {
                 return true;
             }
             if up.kind() == "call_expression" {
-                let function = up.child_by_field_name("function").and_then(|f| f.utf8_text(source).ok()).unwrap_or_default();
-                return function.ends_with("require") || function.ends_with("getBuiltinModule") || function == "import";
+                let function = up
+                    .child_by_field_name("function")
+                    .and_then(|f| f.utf8_text(source).ok())
+                    .unwrap_or_default();
+                return function.ends_with("require")
+                    || function.ends_with("getBuiltinModule")
+                    || function == "import";
             }
         }
         false
@@ -230,14 +272,20 @@ fn shell(seen: &[Seen], findings: &[Finding]) -> Assessment {
     for command in seen {
         let name = command.name.as_str();
         let has = |word: &str| command.args.iter().skip(1).any(|arg| arg.is(word));
-        let option = |letter: char| command.args.iter().skip(1).any(|arg| {
-            let word = arg.val.prefix();
-            word.starts_with('-') && !word.starts_with("--") && word.contains(letter)
-        });
+        let option = |letter: char| {
+            command.args.iter().skip(1).any(|arg| {
+                let word = arg.val.prefix();
+                word.starts_with('-') && !word.starts_with("--") && word.contains(letter)
+            })
+        };
         let absolute = command.args.iter().skip(1).any(|arg| arg.val.prefix().starts_with('/'));
         match name {
-            "rm" if (option('r') || option('R')) && option('f') && absolute => hits.push((Risk::Critical, "rm -rf of an absolute path")),
-            "dd" if command.args.iter().any(|arg| arg.val.prefix().starts_with("if=")) => hits.push((Risk::Critical, "dd")),
+            "rm" if (option('r') || option('R')) && option('f') && absolute => {
+                hits.push((Risk::Critical, "rm -rf of an absolute path"))
+            }
+            "dd" if command.args.iter().any(|arg| arg.val.prefix().starts_with("if=")) => {
+                hits.push((Risk::Critical, "dd"))
+            }
             _ if name.starts_with("mkfs") => hits.push((Risk::Critical, "mkfs")),
             "rm" => hits.push((Risk::High, "rm")),
             "mv" => hits.push((Risk::High, "mv")),
@@ -275,7 +323,7 @@ fn level(mut hits: Vec<(Risk, String)>) -> Assessment {
 }
 
 fn parse(code: &str, language: &tree_sitter::Language) -> Option<tree_sitter::Tree> {
-    if code.len() > crate::code::MOST_BYTES {
+    if code.len() > crate::code::MOST_BYTES || crate::code::is_deep(code) {
         return None;
     }
     let mut parser = Parser::new();
@@ -292,7 +340,8 @@ fn words(code: &str, lists: &[(Risk, &[&str])], tree: Option<&tree_sitter::Tree>
         for word in *list {
             let in_code = lower.match_indices(word).take(64).any(|(at, _)| {
                 let before = lower[..at].chars().next_back();
-                let joined = word.starts_with(|c: char| c.is_alphabetic()) && before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.');
+                let joined = word.starts_with(|c: char| c.is_alphabetic())
+                    && before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.' && *word != "popen(");
                 !joined && !(same_length && inside_text(tree, at))
             });
             if in_code {

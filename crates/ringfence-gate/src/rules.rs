@@ -14,8 +14,17 @@ use crate::value::{Arg, Val};
 
 /// Options that programs spell in two ways.
 const SAME: &[(&str, &str)] = &[
-    ("-r", "--recursive"), ("-R", "--recursive"), ("-f", "--force"), ("-v", "--verbose"), ("-q", "--quiet"), ("-n", "--dry-run"),
-    ("-d", "--delete"), ("-a", "--all"), ("-h", "--help"), ("-i", "--interactive"), ("-p", "--parents"),
+    ("-r", "--recursive"),
+    ("-R", "--recursive"),
+    ("-f", "--force"),
+    ("-v", "--verbose"),
+    ("-q", "--quiet"),
+    ("-n", "--dry-run"),
+    ("-d", "--delete"),
+    ("-a", "--all"),
+    ("-h", "--help"),
+    ("-i", "--interactive"),
+    ("-p", "--parents"),
 ];
 
 /// One entry of a list.
@@ -84,8 +93,10 @@ impl CommandRule {
                 (None, None) => continue,
             };
             for text in texts.split(';').map(str::trim).filter(|text| !text.is_empty()) {
-                let words = split_words(text).ok_or_else(|| format!("the example `{text}` is not one plain command"))?;
-                let args: Vec<Arg> = words.into_iter().map(|word| Arg::new(Val::text(word), Default::default())).collect();
+                let words = split_words(text)
+                    .ok_or_else(|| format!("the example `{text}` is not one plain command"))?;
+                let args: Vec<Arg> =
+                    words.into_iter().map(|word| Arg::new(Val::text(word), Default::default())).collect();
                 if self.matches_words(&args, list) != want {
                     let should = if want { "should match and does not" } else { "should not match and does" };
                     return Err(format!("its example `{text}` {should}"));
@@ -107,7 +118,9 @@ impl CommandRule {
             name == self.program
         } else {
             let base = base_name(name);
-            base == self.program || list == List::Deny && base.strip_prefix(&self.program).is_some_and(|rest| rest.starts_with('.'))
+            base == self.program
+                || list == List::Deny
+                    && base.strip_prefix(&self.program).is_some_and(|rest| rest.starts_with('.'))
         };
         if !program {
             return false;
@@ -183,23 +196,62 @@ fn spread(word: &str) -> Vec<String> {
 
 fn same_option(given: &str, wanted: &str, list: List) -> bool {
     given == wanted
-        || SAME.iter().any(|(short, long)| given == *short && wanted == *long || given == *long && wanted == *short)
+        || SAME
+            .iter()
+            .any(|(short, long)| given == *short && wanted == *long || given == *long && wanted == *short)
         || (given, wanted) == ("-R", "-r")
         || (given, wanted) == ("-r", "-R")
-        || list == List::Deny && (crate::shell::args::abbreviates(given, wanted)
-            || SAME.iter().any(|(short, long)| *short == wanted && crate::shell::args::abbreviates(given, long)))
+        || list == List::Deny
+            && (crate::shell::args::abbreviates(given, wanted)
+                || SAME
+                    .iter()
+                    .any(|(short, long)| *short == wanted && crate::shell::args::abbreviates(given, long)))
 }
 
 /// Programs whose first operand says what they do.
 const WITH_SUBCOMMANDS: &[&str] = &[
-    "git", "cargo", "npm", "pnpm", "yarn", "docker", "podman", "kubectl", "go", "pip", "pip3", "uv", "poetry", "gh", "make", "just", "systemctl",
-    "apt", "apt-get", "brew", "terraform", "helm", "aws", "gcloud", "az", "rustup", "conda", "bundle", "rake", "mvn", "gradle", "dotnet", "nix", "deno", "bun",
+    "git",
+    "cargo",
+    "npm",
+    "pnpm",
+    "yarn",
+    "docker",
+    "podman",
+    "kubectl",
+    "go",
+    "pip",
+    "pip3",
+    "uv",
+    "poetry",
+    "gh",
+    "make",
+    "just",
+    "systemctl",
+    "apt",
+    "apt-get",
+    "brew",
+    "terraform",
+    "helm",
+    "aws",
+    "gcloud",
+    "az",
+    "rustup",
+    "conda",
+    "bundle",
+    "rake",
+    "mvn",
+    "gradle",
+    "dotnet",
+    "nix",
+    "deno",
+    "bun",
 ];
 
 /// Programs for which no lasting rule is proposed: every use is to be looked at.
 const NEVER: &[&str] = &[
-    "rm", "dd", "chmod", "chown", "sh", "bash", "zsh", "dash", "eval", "python", "python3", "node", "perl", "ruby", "xargs", "find", "env", "curl", "wget", "ssh", "scp",
-    "kill", "pkill", "killall", "mv", "source", ".",
+    "rm", "dd", "chmod", "chown", "sh", "bash", "zsh", "dash", "eval", "python", "python3", "node", "perl",
+    "ruby", "xargs", "find", "env", "curl", "wget", "ssh", "scp", "kill", "pkill", "killall", "mv", "source",
+    ".",
 ];
 
 /// The rule that "allow always" would write: neither the whole program nor one exact line. `None` if there is
@@ -211,12 +263,15 @@ pub fn propose(seen: &Seen) -> Option<String> {
     let words: Vec<&str> = seen.args[1..].iter().filter_map(Arg::known).collect();
     let operand = words.iter().find(|word| !word.starts_with('-'));
     let option = words.iter().find(|word| word.starts_with('-') && !word.contains('='));
-    let narrowed = if WITH_SUBCOMMANDS.contains(&seen.name.as_str()) { operand.or(option) } else { option.or(operand) }?;
+    let narrowed =
+        if WITH_SUBCOMMANDS.contains(&seen.name.as_str()) { operand.or(option) } else { option.or(operand) }?;
     if narrowed.contains(char::is_whitespace) {
         return None;
     }
     let narrowed = match narrowed.rsplit_once('/') {
-        Some((directory, _)) if !directory.is_empty() && !narrowed.starts_with('-') => format!("{directory}/*"),
+        Some((directory, _)) if !directory.is_empty() && !narrowed.starts_with('-') => {
+            format!("{directory}/*")
+        }
         _ => (*narrowed).to_owned(),
     };
     // One word more than the program and nothing else would be the exact line again, unless more may follow;
@@ -233,7 +288,11 @@ mod tests {
     }
 
     fn args(text: &str) -> Vec<Arg> {
-        split_words(text).unwrap().into_iter().map(|word| Arg::new(Val::text(word), Default::default())).collect()
+        split_words(text)
+            .unwrap()
+            .into_iter()
+            .map(|word| Arg::new(Val::text(word), Default::default()))
+            .collect()
     }
 
     #[test]
@@ -250,7 +309,11 @@ mod tests {
             ("git push", "git status", false),
             ("/usr/bin/sudo", "sudo id", false),
         ] {
-            assert_eq!(rule(entry, List::Deny).matches_words(&args(command), List::Deny), want, "{entry} / {command}");
+            assert_eq!(
+                rule(entry, List::Deny).matches_words(&args(command), List::Deny),
+                want,
+                "{entry} / {command}"
+            );
         }
     }
 
@@ -265,7 +328,11 @@ mod tests {
             ("cat docs/*", "cat docs/a.md", true),
             ("cat docs/*", "cat docs/../../x", false),
         ] {
-            assert_eq!(rule(entry, List::Allow).matches_words(&args(command), List::Allow), want, "{entry} / {command}");
+            assert_eq!(
+                rule(entry, List::Allow).matches_words(&args(command), List::Allow),
+                want,
+                "{entry} / {command}"
+            );
         }
     }
 

@@ -23,6 +23,11 @@ pub struct Val {
     segs: Vec<Seg>,
 }
 
+/// The longest text of a value.
+const MOST_TEXT: usize = 256 * 1024;
+/// The most stretches of a value.
+const MOST_SEGS: usize = 128;
+
 impl Val {
     /// A value that is wholly known.
     pub fn text(text: impl Into<String>) -> Self {
@@ -47,10 +52,12 @@ impl Val {
 
     /// Adds a stretch at the end.
     pub fn push(&mut self, seg: Seg) {
-        match (self.segs.last_mut(), seg) {
-            (_, Seg::Text(text)) if text.is_empty() => {}
-            (Some(Seg::Text(last)), Seg::Text(text)) => last.push_str(&text),
-            (_, seg) => self.segs.push(seg),
+        match seg {
+            Seg::Text(text) => self.push_text(&text),
+            seg => {
+                self.segs.push(seg);
+                self.bound();
+            }
         }
     }
 
@@ -60,6 +67,15 @@ impl Val {
             Some(Seg::Text(last)) => last.push_str(text),
             _ if text.is_empty() => {}
             _ => self.segs.push(Seg::Text(text.to_owned())),
+        }
+        self.bound();
+    }
+
+    /// What grows beyond all measure is not followed any more.
+    fn bound(&mut self) {
+        let long = matches!(self.segs.last(), Some(Seg::Text(text)) if text.len() > MOST_TEXT);
+        if long || self.segs.len() > MOST_SEGS {
+            self.segs = vec![Seg::Unknown];
         }
     }
 

@@ -35,7 +35,11 @@ impl Check for Characters {
             let code = u32::from(c);
             if c.is_control() && !matches!(c, '\n' | '\t') {
                 report.add(CONTROL, span, format!("the control character U+{code:04X} is in the text"));
-            } else if is_invisible(c) && !(is_joiner(c) && is_pictogram(before) && chars.peek().is_none_or(|(_, next)| !next.is_ascii_alphanumeric())) {
+            } else if is_invisible(c)
+                && !(is_joiner(c)
+                    && is_pictogram(before)
+                    && chars.peek().is_none_or(|(_, next)| !next.is_ascii_alphanumeric()))
+            {
                 report.add(INVISIBLE, span, format!("the invisible character U+{code:04X} is in the text"));
             }
             before = c;
@@ -99,7 +103,9 @@ impl Found {
 impl<'t> Visitor<'t> for Found {
     fn part(&mut self, context: &Context<'t>, part: &'t Part) {
         if let PartKind::Lit(text) | PartKind::Escaped(text) = &part.kind
-            && !context.inside(|kind| matches!(kind, ringfence_bash::FrameKind::DoubleQuote | ringfence_bash::FrameKind::HereDoc))
+            && !context.inside(|kind| {
+                matches!(kind, ringfence_bash::FrameKind::DoubleQuote | ringfence_bash::FrameKind::HereDoc)
+            })
         {
             self.look(text, part.span);
         }

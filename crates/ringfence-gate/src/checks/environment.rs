@@ -15,31 +15,170 @@ const SPLITTING: Rule = Rule::note("field-separator", "set IFS for one command o
 
 /// Variables whose value is code, a program or a library, whatever it is.
 const ALWAYS: &[&str] = &[
-    "BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONINSPECT", "PERL5OPT", "PERL5DB",
-    "RUBYOPT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF",
-    "GIT_PROXY_COMMAND", "GIT_ASKPASS", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_CONFIG", "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_ALLOW_PROTOCOL", "SSH_ASKPASS", "SUDO_ASKPASS",
-    "LESSOPEN", "LESSCLOSE", "TAR_OPTIONS", "GCONV_PATH", "GETCONF_DIR", "RUSTC_WORKSPACE_WRAPPER",
-    "CARGO_BUILD_RUSTC_WRAPPER", "CARGO_BUILD_RUSTC", "FPATH", "ZDOTDIR", "INPUTRC", "OPENSSL_CONF", "OPENSSL_MODULES", "HOSTALIASES",
-    "RSYNC_RSH", "CVS_RSH", "BASH_LOADABLES_PATH", "PHPRC", "PHP_INI_SCAN_DIR", "ERL_AFLAGS", "ERL_ZFLAGS", "MAKEFILES", "XONSHRC", "COMSPEC",
-    "DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER", "NODE_REPL_EXTERNAL_MODULE", "LUA_INIT", "R_PROFILE_USER", "R_ENVIRON_USER", "SSLKEYLOGFILE",
-    "PYTHONBREAKPOINT", "PYTHONWARNINGS_", "PERLIO_DEBUG", "AWKPATH", "AWKLIBPATH", "KRB5_CONFIG", "NPM_CONFIG_SCRIPT_SHELL", "npm_config_script_shell", "NPM_CONFIG_NODE_OPTIONS",
+    "BASH_ENV",
+    "ENV",
+    "PROMPT_COMMAND",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PYTHONSTARTUP",
+    "PYTHONHOME",
+    "PYTHONINSPECT",
+    "PERL5OPT",
+    "PERL5DB",
+    "RUBYOPT",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PROXY_COMMAND",
+    "GIT_ASKPASS",
+    "GIT_EXEC_PATH",
+    "GIT_TEMPLATE_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_ALLOW_PROTOCOL",
+    "SSH_ASKPASS",
+    "SUDO_ASKPASS",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "TAR_OPTIONS",
+    "GCONV_PATH",
+    "GETCONF_DIR",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_RUSTC_WRAPPER",
+    "CARGO_BUILD_RUSTC",
+    "FPATH",
+    "ZDOTDIR",
+    "INPUTRC",
+    "OPENSSL_CONF",
+    "OPENSSL_MODULES",
+    "HOSTALIASES",
+    "RSYNC_RSH",
+    "CVS_RSH",
+    "BASH_LOADABLES_PATH",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "ERL_AFLAGS",
+    "ERL_ZFLAGS",
+    "MAKEFILES",
+    "XONSHRC",
+    "COMSPEC",
+    "DOTNET_STARTUP_HOOKS",
+    "CORECLR_PROFILER",
+    "NODE_REPL_EXTERNAL_MODULE",
+    "LUA_INIT",
+    "R_PROFILE_USER",
+    "R_ENVIRON_USER",
+    "SSLKEYLOGFILE",
+    "PYTHONBREAKPOINT",
+    "PYTHONWARNINGS_",
+    "PERLIO_DEBUG",
+    "AWKPATH",
+    "AWKLIBPATH",
+    "KRB5_CONFIG",
+    "NPM_CONFIG_SCRIPT_SHELL",
+    "npm_config_script_shell",
+    "NPM_CONFIG_NODE_OPTIONS",
 ];
 
 /// Variables that name a program; some programs are as good as none.
 const PROGRAMS: &[&str] = &[
-    "EDITOR", "VISUAL", "PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "BROWSER",
-    "RUSTC_WRAPPER", "RUSTC", "RUSTDOC", "SHELL", "PSQL_PAGER", "DELTA_PAGER", "BAT_PAGER", "FCEDIT", "HGEDITOR", "SUDO_EDITOR",
-    "CC", "CXX", "LD", "AR", "AS", "CPP", "LINKER", "MAKE", "AWK", "GREP", "PYTHON",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_PAGER",
+    "MANPAGER",
+    "SYSTEMD_PAGER",
+    "BROWSER",
+    "RUSTC_WRAPPER",
+    "RUSTC",
+    "RUSTDOC",
+    "SHELL",
+    "PSQL_PAGER",
+    "DELTA_PAGER",
+    "BAT_PAGER",
+    "FCEDIT",
+    "HGEDITOR",
+    "SUDO_EDITOR",
+    "CC",
+    "CXX",
+    "LD",
+    "AR",
+    "AS",
+    "CPP",
+    "LINKER",
+    "MAKE",
+    "AWK",
+    "GREP",
+    "PYTHON",
 ];
 const HARMLESS: &[&str] = &[
-    "", "true", ":", "cat", "less", "more", "most", "vim", "vi", "nvim", "nano", "emacs", "code", "ed", "sccache", "ccache", "gcc", "g++", "cc",
-    "c++", "clang", "clang++", "ld", "lld", "ld.lld", "mold", "ar", "llvm-ar", "gcc-ar", "as", "rustc", "rustdoc", "/bin/sh", "/bin/bash", "/bin/zsh", "bash", "sh",
-    "zsh", "delta", "bat", "make", "gmake", "awk", "gawk", "grep", "python3", "python", "zig", "open", "xdg-open", "none", "musl-gcc", "clang-format", "echo",
+    "",
+    "true",
+    ":",
+    "cat",
+    "less",
+    "more",
+    "most",
+    "vim",
+    "vi",
+    "nvim",
+    "nano",
+    "emacs",
+    "code",
+    "ed",
+    "sccache",
+    "ccache",
+    "gcc",
+    "g++",
+    "cc",
+    "c++",
+    "clang",
+    "clang++",
+    "ld",
+    "lld",
+    "ld.lld",
+    "mold",
+    "ar",
+    "llvm-ar",
+    "gcc-ar",
+    "as",
+    "rustc",
+    "rustdoc",
+    "/bin/sh",
+    "/bin/bash",
+    "/bin/zsh",
+    "bash",
+    "sh",
+    "zsh",
+    "delta",
+    "bat",
+    "make",
+    "gmake",
+    "awk",
+    "gawk",
+    "grep",
+    "python3",
+    "python",
+    "zig",
+    "open",
+    "xdg-open",
+    "none",
+    "musl-gcc",
+    "clang-format",
+    "echo",
 ];
 
 /// Directories of programs that a search path may well hold.
-const GOOD: &[&str] = &["/usr", "/bin", "/sbin", "/opt", "/nix", "/snap", "/home/linuxbrew", "/Library", "/Applications"];
+const GOOD: &[&str] =
+    &["/usr", "/bin", "/sbin", "/opt", "/nix", "/snap", "/home/linuxbrew", "/Library", "/Applications"];
 
 /// Variables that poison what runs after.
 #[derive(Debug)]
@@ -70,7 +209,8 @@ fn variable(cmd: &Cmd<'_>, assigned: &Assigned, report: &mut Report<'_>) {
         report.add(LOADER, span, format!("`{name}` makes programs load other libraries"));
         return;
     }
-    let cargo_program = name.starts_with("CARGO_TARGET_") && (name.ends_with("_RUNNER") || name.ends_with("_LINKER"));
+    let cargo_program =
+        name.starts_with("CARGO_TARGET_") && (name.ends_with("_RUNNER") || name.ends_with("_LINKER"));
     if ALWAYS.contains(&name)
         || name.starts_with("BASH_FUNC_")
         || name.starts_with("GIT_CONFIG_KEY_")
@@ -96,30 +236,54 @@ fn variable(cmd: &Cmd<'_>, assigned: &Assigned, report: &mut Report<'_>) {
             report.add(HISTORY, span, format!("`{name}` changes what the history keeps"));
         }
         "NODE_OPTIONS" => {
-            let loads = ["-r", "--require", "--import", "--loader", "--experimental-loader", "--eval", "-e", "--inspect"];
+            let loads = [
+                "-r",
+                "--require",
+                "--import",
+                "--loader",
+                "--experimental-loader",
+                "--eval",
+                "-e",
+                "--inspect",
+            ];
             let bad = shown.split([' ', '=']).any(|word| loads.contains(&word)) || value.is_none();
             if bad {
                 report.add(RUNS, span, "`NODE_OPTIONS` makes node run other code");
             }
         }
         "MAKEFLAGS" | "GNUMAKEFLAGS" | "MFLAGS" => {
-            let bad = ["--eval", "SHELL", "-f", "--file", "--makefile", "$(", "-I", "--include"].iter().any(|word| shown.contains(word)) || value.is_none();
+            let bad = ["--eval", "SHELL", "-f", "--file", "--makefile", "$(", "-I", "--include"]
+                .iter()
+                .any(|word| shown.contains(word))
+                || value.is_none();
             if bad {
                 report.add(RUNS, span, format!("`{name}` makes make run other code"));
             }
         }
-        "RUSTFLAGS" | "CARGO_BUILD_RUSTFLAGS" if shown.contains("linker=") && !HARMLESS.iter().any(|word| shown.ends_with(&format!("linker={word}"))) => {
+        "RUSTFLAGS" | "CARGO_BUILD_RUSTFLAGS"
+            if shown.contains("linker=")
+                && !HARMLESS.iter().any(|word| shown.ends_with(&format!("linker={word}"))) =>
+        {
             report.add(RUNS, span, format!("`{name}` names a program that is run"));
         }
         _ if PROGRAMS.contains(&name) => {
             let program = value.map(|text| text.split_whitespace().next().unwrap_or_default());
             let fine = program.is_some_and(|program| {
-                HARMLESS.contains(&program) || HARMLESS.contains(&crate::path::base_name(program)) && program.starts_with("/usr/")
-                    || program.starts_with(|c: char| c.is_ascii_alphanumeric()) && program.ends_with(|c: char| c.is_ascii_digit()) && !program.contains('/')
+                HARMLESS.contains(&program)
+                    || HARMLESS.contains(&crate::path::base_name(program)) && program.starts_with("/usr/")
+                    || program.starts_with(|c: char| c.is_ascii_alphanumeric())
+                        && program.ends_with(|c: char| c.is_ascii_digit())
+                        && !program.contains('/')
             });
-            let code = value.is_some_and(|text| text.contains([';', '|', '&', '`', '$', '\'', '"']) || text.contains(" -c"));
-            let compiler = matches!(name, "CC" | "CXX" | "LD" | "AR" | "AS" | "CPP" | "LINKER" | "MAKE" | "AWK" | "GREP" | "PYTHON");
-            let foreign = program.is_none_or(|program| program.contains('/') && !program.starts_with("/usr/"));
+            let code = value.is_some_and(|text| {
+                text.contains([';', '|', '&', '`', '$', '\'', '"']) || text.contains(" -c")
+            });
+            let compiler = matches!(
+                name,
+                "CC" | "CXX" | "LD" | "AR" | "AS" | "CPP" | "LINKER" | "MAKE" | "AWK" | "GREP" | "PYTHON"
+            );
+            let foreign =
+                program.is_none_or(|program| program.contains('/') && !program.starts_with("/usr/"));
             if code || !fine && (!compiler || foreign) {
                 report.add(RUNS, span, format!("`{name}` names a program that is run: `{shown}`"));
             }
@@ -143,11 +307,34 @@ fn entries<'a>(cmd: &'a Cmd<'_>, assigned: &'a Assigned) -> impl Iterator<Item =
         .map(|piece| {
             let path = AbsPath::of(&crate::value::Val::text(piece), cmd.cwd);
             let good = path.is_some_and(|path| {
-                let tool = [".cargo/bin", "go/bin", ".nvm", ".local/bin", ".pyenv", ".rbenv", ".deno/bin", ".bun/bin", ".npm-global", ".rustup", ".volta", ".asdf", ".local/share/mise", ".sdkman", "bin", ".yarn/bin", ".poetry/bin"];
-                let in_home = path.below(cmd.place.home) && tool.iter().any(|dir| path.within(&format!("{}/{dir}", cmd.place.home)));
-                path.within(cmd.place.project) && piece != "." && !piece.is_empty() || in_home || GOOD.iter().any(|dir| path.within(dir))
+                let tool = [
+                    ".cargo/bin",
+                    "go/bin",
+                    ".nvm",
+                    ".local/bin",
+                    ".pyenv",
+                    ".rbenv",
+                    ".deno/bin",
+                    ".bun/bin",
+                    ".npm-global",
+                    ".rustup",
+                    ".volta",
+                    ".asdf",
+                    ".local/share/mise",
+                    ".sdkman",
+                    "bin",
+                    ".yarn/bin",
+                    ".poetry/bin",
+                ];
+                let in_home = path.below(cmd.place.home)
+                    && tool.iter().any(|dir| path.within(&format!("{}/{dir}", cmd.place.home)));
+                path.within(cmd.place.project) && piece != "." && !piece.is_empty()
+                    || in_home
+                    || GOOD.iter().any(|dir| path.within(dir))
             });
-            let good = good || piece.is_empty() && assigned.name != "PATH" || piece == "." && assigned.name != "PATH";
+            let good = good
+                || piece.is_empty() && assigned.name != "PATH"
+                || piece == "." && assigned.name != "PATH";
             if good { Entry::Good } else { Entry::Foreign }
         })
         .chain(unknown)
@@ -155,6 +342,10 @@ fn entries<'a>(cmd: &'a Cmd<'_>, assigned: &'a Assigned) -> impl Iterator<Item =
 
 fn search_path(cmd: &Cmd<'_>, assigned: &Assigned, report: &mut Report<'_>) {
     if entries(cmd, assigned).any(|entry| matches!(entry, Entry::Foreign)) {
-        report.add(SEARCH, assigned.span, format!("`PATH` leads to programs outside of the project: `{}`", assigned.value.lossy("…")));
+        report.add(
+            SEARCH,
+            assigned.span,
+            format!("`PATH` leads to programs outside of the project: `{}`", assigned.value.lossy("…")),
+        );
     }
 }

@@ -19,17 +19,129 @@ const SHELL: Rule = Rule::ask("shell-option", "leave the shell's options as they
 
 /// Programs that are dangerous under another name.
 const DANGEROUS: &[&str] = &[
-    "rm", "sudo", "su", "doas", "pkexec", "dd", "mkfs", "shutdown", "reboot", "halt", "poweroff", "shred", "chmod", "chown", "bash", "sh",
-    "dash", "zsh", "systemctl", "mount", "insmod", "modprobe", "kill", "init", "busybox", "find", "env", "python3", "perl",
+    "rm",
+    "sudo",
+    "su",
+    "doas",
+    "pkexec",
+    "dd",
+    "mkfs",
+    "shutdown",
+    "reboot",
+    "halt",
+    "poweroff",
+    "shred",
+    "chmod",
+    "chown",
+    "bash",
+    "sh",
+    "dash",
+    "zsh",
+    "systemctl",
+    "mount",
+    "insmod",
+    "modprobe",
+    "kill",
+    "init",
+    "busybox",
+    "find",
+    "env",
+    "python3",
+    "perl",
 ];
 
 /// Programs that are known to do no more with their words than they say.
 const KNOWN: &[&str] = &[
-    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "git", "ls", "man", "cargo", "npm", "pnpm", "yarn", "pgrep", "pkill", "which",
-    "type", "command", "test", "[", "cat", "head", "tail", "make", "just", "pytest", "go", "node", "python", "python3", "sed", "awk", "jq",
-    "killall", "apt", "apt-get", "brew", "pip", "pip3", "whatis", "apropos", "whereis", "touch", "mkdir", "cp", "mv", "rm", "kill", "wc", "sort",
-    "basename", "dirname", "tldr", "info", "help", "set", "export", "local", "declare", "expr", "case", "return", "read", "tr", "cut", "diff",
-    "gh", "ctest", "jest", "vitest", "mvn", "gradle", "alias", "unset", "trap", "history", "logger", "ringfence", "docker", "ps", "comm", "paste", "let", "cd", "eval", "bash", "sh", "find", "xargs",
+    "echo",
+    "printf",
+    "grep",
+    "egrep",
+    "fgrep",
+    "rg",
+    "ag",
+    "git",
+    "ls",
+    "man",
+    "cargo",
+    "npm",
+    "pnpm",
+    "yarn",
+    "pgrep",
+    "pkill",
+    "which",
+    "type",
+    "command",
+    "test",
+    "[",
+    "cat",
+    "head",
+    "tail",
+    "make",
+    "just",
+    "pytest",
+    "go",
+    "node",
+    "python",
+    "python3",
+    "sed",
+    "awk",
+    "jq",
+    "killall",
+    "apt",
+    "apt-get",
+    "brew",
+    "pip",
+    "pip3",
+    "whatis",
+    "apropos",
+    "whereis",
+    "touch",
+    "mkdir",
+    "cp",
+    "mv",
+    "rm",
+    "kill",
+    "wc",
+    "sort",
+    "basename",
+    "dirname",
+    "tldr",
+    "info",
+    "help",
+    "set",
+    "export",
+    "local",
+    "declare",
+    "expr",
+    "case",
+    "return",
+    "read",
+    "tr",
+    "cut",
+    "diff",
+    "gh",
+    "ctest",
+    "jest",
+    "vitest",
+    "mvn",
+    "gradle",
+    "alias",
+    "unset",
+    "trap",
+    "history",
+    "logger",
+    "ringfence",
+    "docker",
+    "ps",
+    "comm",
+    "paste",
+    "let",
+    "cd",
+    "eval",
+    "bash",
+    "sh",
+    "find",
+    "xargs",
 ];
 
 /// Unknown names in command position, copies of programs, redefined commands, unknown wrappers.
@@ -62,8 +174,12 @@ impl Check for Evasion {
                     }
                 }
             }
-            "hash" if cmd.has("-p") => report.add(BUILTIN, cmd.span, "a name is made to stand for another program"),
-            "enable" if cmd.has("-f") || cmd.has("-n") => report.add(BUILTIN, cmd.span, "builtins of the shell are replaced"),
+            "hash" if cmd.has("-p") => {
+                report.add(BUILTIN, cmd.span, "a name is made to stand for another program")
+            }
+            "enable" if cmd.has("-f") || cmd.has("-n") => {
+                report.add(BUILTIN, cmd.span, "builtins of the shell are replaced")
+            }
             "alias" => {
                 for arg in cmd.rest() {
                     if let Some((name, _)) = arg.val.split_once('=')
@@ -87,10 +203,12 @@ fn wrapped(cmd: &Cmd<'_>, report: &mut Report<'_>) {
         return;
     }
     let rest = cmd.rest();
-    let begins = rest
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| *index == 0 || rest[index - 1].is("--") || rest[index - 1].val.prefix().starts_with('-') || *index == 1);
+    let begins = rest.iter().enumerate().filter(|(index, _)| {
+        *index == 0
+            || rest[index - 1].is("--")
+            || rest[index - 1].val.prefix().starts_with('-')
+            || *index == 1
+    });
     for (index, arg) in begins {
         let Some(name) = arg.known().map(base_name) else { continue };
         let tail = &rest[index..];
@@ -108,5 +226,6 @@ fn wrapped(cmd: &Cmd<'_>, report: &mut Report<'_>) {
 }
 
 fn is_removal(tail: &[Arg]) -> bool {
-    tail.iter().skip(1).any(|arg| arg.val.prefix().starts_with('-')) && tail.iter().skip(1).any(|arg| arg.val.prefix().starts_with('/'))
+    tail.iter().skip(1).any(|arg| arg.val.prefix().starts_with('-'))
+        && tail.iter().skip(1).any(|arg| arg.val.prefix().starts_with('/'))
 }

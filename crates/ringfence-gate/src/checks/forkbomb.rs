@@ -12,10 +12,11 @@ const SHADOW: Rule = Rule::ask("shadowed-command", "give the function a name of 
 
 /// Names that a later command would use without thinking.
 const SHADOWED: &[&str] = &[
-    "cd", "ls", "cat", "cp", "mv", "rm", "git", "sudo", "su", "ssh", "curl", "wget", "make", "cargo", "npm", "node",
-    "python", "python3", "pip", "echo", "printf", "test", "[", "exit", "set", "export", "unset", "source", ".", "eval",
-    "exec", "command", "builtin", "trap", "read", "grep", "find", "sed", "awk", "bash", "sh", "env", "true", "false",
-    "kill", "pwd", "pushd", "popd", "type", "which", "docker", "chmod", "chown", "tar", "mkdir", "touch", "head", "tail",
+    "cd", "ls", "cat", "cp", "mv", "rm", "git", "sudo", "su", "ssh", "curl", "wget", "make", "cargo", "npm",
+    "node", "python", "python3", "pip", "echo", "printf", "test", "[", "exit", "set", "export", "unset",
+    "source", ".", "eval", "exec", "command", "builtin", "trap", "read", "grep", "find", "sed", "awk",
+    "bash", "sh", "env", "true", "false", "kill", "pwd", "pushd", "popd", "type", "which", "docker", "chmod",
+    "chown", "tar", "mkdir", "touch", "head", "tail",
 ];
 
 /// Self-calls in the background or in a pipe.
@@ -71,7 +72,8 @@ impl<'t> Visitor<'t> for Calls<'_> {
         let called = simple.words.first().and_then(ringfence_bash::Word::as_literal);
         if called.as_deref() == Some(self.name)
             && context.inside(|kind| {
-                matches!(kind, FrameKind::Background) || matches!(kind, FrameKind::Pipeline { len, .. } if *len > 1)
+                matches!(kind, FrameKind::Background)
+                    || matches!(kind, FrameKind::Pipeline { len, .. } if *len > 1)
             })
         {
             self.parallel += 1;

@@ -13,14 +13,53 @@ const WIDE: Rule = Rule::ask("git-setting-wide", "set it for this repository onl
 
 /// Settings of git whose value is a program or leads to one.
 const KEYS: &[&str] = &[
-    "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.hookspath", "core.askpass", "core.gitproxy",
-    "core.alternaterefscommand", "core.attributesfile", "core.worktree", "sequence.editor", "diff.external", "credential.helper", "gpg.program",
-    "gpg.ssh.program", "init.templatedir", "include.path", "protocol.ext.allow", "uploadpack.packobjectshook",
-    "interactive.difffilter", "web.browser", "http.proxy_", "sendemail.smtpserver", "sendemail.tocmd", "ssh.variant", "trailer.", "gc.recentobjectshook", "protocol.allow",
+    "core.pager",
+    "core.editor",
+    "core.sshcommand",
+    "core.fsmonitor",
+    "core.hookspath",
+    "core.askpass",
+    "core.gitproxy",
+    "core.alternaterefscommand",
+    "core.attributesfile",
+    "core.worktree",
+    "sequence.editor",
+    "diff.external",
+    "credential.helper",
+    "gpg.program",
+    "gpg.ssh.program",
+    "init.templatedir",
+    "include.path",
+    "protocol.ext.allow",
+    "uploadpack.packobjectshook",
+    "interactive.difffilter",
+    "web.browser",
+    "http.proxy_",
+    "sendemail.smtpserver",
+    "sendemail.tocmd",
+    "ssh.variant",
+    "trailer.",
+    "gc.recentobjectshook",
+    "protocol.allow",
 ];
 const ENDINGS: &[&str] = &[
-    ".textconv", ".command", ".cmd", ".clean", ".smudge", ".process", ".driver", ".helper", ".vcs", ".uploadpack", ".receivepack",
-    ".program", ".sshcommand", ".proxycommand", ".path", ".insteadof", ".pushinsteadof",
+    ".textconv",
+    ".command",
+    ".cmd",
+    ".clean",
+    ".smudge",
+    ".process",
+    ".driver",
+    ".helper",
+    ".vcs",
+    ".uploadpack",
+    ".receivepack",
+    ".program",
+    ".sshcommand",
+    ".proxycommand",
+    ".path",
+    ".insteadof",
+    ".pushinsteadof",
 ];
 
 fn runs(key: &str) -> bool {
@@ -57,21 +96,56 @@ impl Check for Git {
         }
         let rest = &cmd.rest()[at + 1..];
         let asks = rest.iter().any(|arg| {
-            matches!(arg.known(), Some("--get" | "--get-all" | "--list" | "-l" | "--get-regexp" | "get" | "list" | "--show-origin" | "--name-only"))
+            matches!(
+                arg.known(),
+                Some(
+                    "--get"
+                        | "--get-all"
+                        | "--list"
+                        | "-l"
+                        | "--get-regexp"
+                        | "get"
+                        | "list"
+                        | "--show-origin"
+                        | "--name-only"
+                )
+            )
         });
-        let words: Vec<&Arg> = rest.iter().filter(|arg| !arg.val.prefix().starts_with('-') && !arg.is("set") && !arg.is("unset")).collect();
-        if asks || words.len() < 2 && !rest.iter().any(|arg| arg.val.prefix().starts_with("--unset") || arg.is("--edit") || arg.is("-e")) {
+        let words: Vec<&Arg> = rest
+            .iter()
+            .filter(|arg| !arg.val.prefix().starts_with('-') && !arg.is("set") && !arg.is("unset"))
+            .collect();
+        if asks
+            || words.len() < 2
+                && !rest
+                    .iter()
+                    .any(|arg| arg.val.prefix().starts_with("--unset") || arg.is("--edit") || arg.is("-e"))
+        {
             return;
         }
         if let Some(key) = words.first() {
             let harmless = words.get(1).and_then(|value| value.known()).is_some_and(|value| {
-                matches!(value, "cat" | "less" | "true" | "false" | ":" | "vim" | "nano" | "vi" | "emacs" | "cache" | "store_") && !key.is("core.hooksPath")
+                matches!(
+                    value,
+                    "cat"
+                        | "less"
+                        | "true"
+                        | "false"
+                        | ":"
+                        | "vim"
+                        | "nano"
+                        | "vi"
+                        | "emacs"
+                        | "cache"
+                        | "store_"
+                ) && !key.is("core.hooksPath")
             });
             if key.known().is_none_or(runs) && !harmless {
                 report.add(SETTING, key.span, format!("`{}` makes git run a program", key.show()));
             }
         }
-        if rest.iter().any(|arg| arg.is("--global") || arg.is("--system") || arg.is("--file") || arg.is("-f")) {
+        if rest.iter().any(|arg| arg.is("--global") || arg.is("--system") || arg.is("--file") || arg.is("-f"))
+        {
             report.add(WIDE, cmd.span, "the setting holds for more than this repository");
         }
     }
@@ -82,7 +156,10 @@ pub(crate) fn subcommand(args: &[Arg]) -> Option<usize> {
     let mut at = 0;
     while let Some(arg) = args.get(at) {
         match arg.known() {
-            Some("-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--config-env" | "--super-prefix" | "--attr-source") => at += 2,
+            Some(
+                "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--config-env"
+                | "--super-prefix" | "--attr-source",
+            ) => at += 2,
             Some(word) if word.starts_with('-') => at += 1,
             _ => return Some(at),
         }
@@ -101,12 +178,20 @@ pub(crate) fn inner(args: &[Arg], inner: &mut Vec<Inner>) {
         } else if let Some((name, value)) = arg.val.split_once('=')
             && name == "--exec-path"
         {
-            inner.push(Inner::opaque("option-runs", arg.span, format!("git takes its programs from `{}`", value.lossy("…"))));
+            inner.push(Inner::opaque(
+                "option-runs",
+                arg.span,
+                format!("git takes its programs from `{}`", value.lossy("…")),
+            ));
         }
     }
     let Some(sub) = args.get(own).and_then(Arg::known) else {
         if let Some(arg) = args.get(own) {
-            inner.push(Inner::opaque("unknown-command", arg.span, "which command of git runs cannot be told"));
+            inner.push(Inner::opaque(
+                "unknown-command",
+                arg.span,
+                "which command of git runs cannot be told",
+            ));
         }
         return;
     };
@@ -122,8 +207,15 @@ pub(crate) fn inner(args: &[Arg], inner: &mut Vec<Inner>) {
         "difftool" => shell(option_value(rest, "-x", "--extcmd"), "git difftool --extcmd"),
         "grep" => {
             let pager = rest.iter().find_map(|arg| {
-                let glued = arg.val.split_once('=').filter(|(name, _)| crate::shell::args::abbreviates(name, "--open-files-in-pager")).map(|(_, value)| value);
-                let letter = arg.known().filter(|word| word.starts_with("-O") && word.len() > 2).map(|_| arg.val.skip(2));
+                let glued = arg
+                    .val
+                    .split_once('=')
+                    .filter(|(name, _)| crate::shell::args::abbreviates(name, "--open-files-in-pager"))
+                    .map(|(_, value)| value);
+                let letter = arg
+                    .known()
+                    .filter(|word| word.starts_with("-O") && word.len() > 2)
+                    .map(|_| arg.val.skip(2));
                 glued.or(letter).map(|value| Arg::new(value, arg.span))
             });
             shell(pager, "git grep --open-files-in-pager");
@@ -131,7 +223,10 @@ pub(crate) fn inner(args: &[Arg], inner: &mut Vec<Inner>) {
         "fetch" | "pull" | "clone" | "ls-remote" | "fetch-pack" => {
             shell(option_value(rest, "\0", "--upload-pack"), "git --upload-pack");
             if sub == "clone" || sub == "ls-remote" {
-                shell(option_value(rest, "-u", "--upload-pack").filter(|_| sub == "clone"), "git --upload-pack");
+                shell(
+                    option_value(rest, "-u", "--upload-pack").filter(|_| sub == "clone"),
+                    "git --upload-pack",
+                );
             }
         }
         "push" | "send-pack" | "archive" => {
@@ -140,7 +235,11 @@ pub(crate) fn inner(args: &[Arg], inner: &mut Vec<Inner>) {
         }
         "submodule" => {
             if let Some(at) = rest.iter().position(|arg| arg.is("foreach")) {
-                let words: Vec<Arg> = rest[at + 1..].iter().filter(|arg| !arg.is("--recursive") && !arg.is("-q")).cloned().collect();
+                let words: Vec<Arg> = rest[at + 1..]
+                    .iter()
+                    .filter(|arg| !arg.is("--recursive") && !arg.is("-q"))
+                    .cloned()
+                    .collect();
                 if words.len() == 1 {
                     inner.push(Inner::shell(words[0].clone()));
                 } else if !words.is_empty() {
@@ -153,7 +252,11 @@ pub(crate) fn inner(args: &[Arg], inner: &mut Vec<Inner>) {
         }
         "filter-branch" => {
             if let Some(first) = rest.first() {
-                inner.push(Inner::opaque("option-runs", first.span, "`git filter-branch` runs commands on the whole history"));
+                inner.push(Inner::opaque(
+                    "option-runs",
+                    first.span,
+                    "`git filter-branch` runs commands on the whole history",
+                ));
             }
         }
         _ => {}
@@ -177,10 +280,16 @@ fn setting_runs(setting: &Arg, inner: &mut Vec<Inner>) {
         }
         return;
     };
-    if !runs(key) || value.known().is_some_and(|value| matches!(value, "" | "cat" | "less" | "true" | "false" | ":")) {
+    if !runs(key)
+        || value.known().is_some_and(|value| matches!(value, "" | "cat" | "less" | "true" | "false" | ":"))
+    {
         return;
     }
-    inner.push(Inner::opaque("option-runs", setting.span, format!("`{key}` makes git run `{}`", value.lossy("…"))));
+    inner.push(Inner::opaque(
+        "option-runs",
+        setting.span,
+        format!("`{key}` makes git run `{}`", value.lossy("…")),
+    ));
     if let Some(text) = value.known() {
         let text = text.strip_prefix('!').unwrap_or(text);
         if !text.is_empty() && text.contains(' ') {

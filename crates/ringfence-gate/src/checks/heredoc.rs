@@ -6,9 +6,9 @@ use super::{Check, Report};
 use crate::finding::Rule;
 use crate::shell::Cmd;
 
-const EXPANDING: Rule =
-    Rule::deny("heredoc-delimiter", "use a plain word as delimiter, quoted: <<'EOF'");
-const UNQUOTED: Rule = Rule::note("heredoc-unquoted", "quote the delimiter if nothing is meant to expand: <<'EOF'");
+const EXPANDING: Rule = Rule::deny("heredoc-delimiter", "use a plain word as delimiter, quoted: <<'EOF'");
+const UNQUOTED: Rule =
+    Rule::note("heredoc-unquoted", "quote the delimiter if nothing is meant to expand: <<'EOF'");
 
 /// Delimiters with an expansion in them; bodies that expand.
 #[derive(Debug)]
@@ -28,7 +28,11 @@ impl Check for Heredoc {
             let Some((delimiter, quoted)) = &redir.delimiter else { continue };
             let expanding = delimiter.contains(['$', '`']);
             if expanding {
-                report.add(EXPANDING, redir.span, format!("the delimiter `{delimiter}` looks like an expansion"));
+                report.add(
+                    EXPANDING,
+                    redir.span,
+                    format!("the delimiter `{delimiter}` looks like an expansion"),
+                );
             } else if !quoted && redir.expands {
                 report.add(UNQUOTED, redir.span, "the delimiter is not quoted, so the body expands");
             }

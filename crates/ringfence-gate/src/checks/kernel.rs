@@ -27,15 +27,19 @@ impl Check for Kernel {
             "insmod" | "modprobe" | "rmmod" | "kldload" | "kextload" => {
                 report.add(MODULES, cmd.span, format!("`{}` changes the running kernel", cmd.name));
             }
-            "kexec" | "depmod" | "setenforce" | "setsebool" | "auditctl" | "bpftool" | "bpftrace" | "aa-disable"
-            | "aa-complain" | "apparmor_parser" | "csrutil" | "nvram" | "efibootmgr" | "grub-install"
-            | "update-grub" | "grub-mkconfig" | "update-initramfs" | "dracut" => {
+            "kexec" | "depmod" | "setenforce" | "setsebool" | "auditctl" | "bpftool" | "bpftrace"
+            | "aa-disable" | "aa-complain" | "apparmor_parser" | "csrutil" | "nvram" | "efibootmgr"
+            | "grub-install" | "update-grub" | "grub-mkconfig" | "update-initramfs" | "dracut" => {
                 report.add(SETTINGS, cmd.span, format!("`{}` changes the kernel or how it starts", cmd.name));
             }
             "sysctl" => {
                 let sets = cmd.rest().iter().any(|arg| {
-                    arg.is("-w") || arg.is("-p") || arg.val.prefix().starts_with("--write")
-                        || arg.val.prefix().starts_with("--load") || arg.is("--system") || arg.val.split_once('=').is_some()
+                    arg.is("-w")
+                        || arg.is("-p")
+                        || arg.val.prefix().starts_with("--write")
+                        || arg.val.prefix().starts_with("--load")
+                        || arg.is("--system")
+                        || arg.val.split_once('=').is_some()
                 });
                 if sets {
                     report.add(SETTINGS, cmd.span, "`sysctl` changes settings of the kernel");

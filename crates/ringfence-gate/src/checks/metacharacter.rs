@@ -41,7 +41,11 @@ impl Check for Metacharacter {
 
 fn lists(items: &[Item], report: &mut Report<'_>) {
     if let [first, second, ..] = items {
-        report.add(CHAINING, first.span.to(second.span), "`;` or a new line is used, and the checks are strict");
+        report.add(
+            CHAINING,
+            first.span.to(second.span),
+            "`;` or a new line is used, and the checks are strict",
+        );
     }
 }
 
@@ -76,7 +80,8 @@ impl<'t> Visitor<'t> for Found {
 
     fn part(&mut self, _: &Context<'t>, part: &'t Part) {
         if let PartKind::Param(param) = &part.kind
-            && (param.op != ringfence_bash::ParamOp::Plain || part.span.end - part.span.start > 1 + u32::try_from(param.name.len()).unwrap_or(0))
+            && (param.op != ringfence_bash::ParamOp::Plain
+                || part.span.end - part.span.start > 1 + u32::try_from(param.name.len()).unwrap_or(0))
         {
             self.0.push((EXPANSION, part.span, "`${`"));
         }

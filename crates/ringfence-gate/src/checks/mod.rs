@@ -133,7 +133,9 @@ pub(crate) struct Context {
 }
 
 fn is_file(target: &Arg) -> bool {
-    !target.known().is_some_and(|word| matches!(word, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "1" | "2"))
+    !target
+        .known()
+        .is_some_and(|word| matches!(word, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "1" | "2"))
 }
 
 /// Commands beyond this are judged, but not kept for the rules of the user.
@@ -154,7 +156,12 @@ impl Context {
         self.seen.len() < MOST_SEEN
     }
 
-    fn each(&mut self, outer: Option<Span>, command: Option<u32>, look: impl Fn(&dyn Check, &mut Report<'_>)) {
+    fn each(
+        &mut self,
+        outer: Option<Span>,
+        command: Option<u32>,
+        look: impl Fn(&dyn Check, &mut Report<'_>),
+    ) {
         for check in self.checks.iter() {
             let mut report = Report {
                 findings: &mut self.findings,
@@ -189,7 +196,11 @@ impl Context {
                 args: cmd.args.to_vec(),
                 name: cmd.name.to_owned(),
                 span: cmd.span,
-                plain: cmd.assigned.is_empty() && !cmd.redirs.iter().any(|redir| redir.writes() && redir.target.as_ref().is_some_and(is_file)),
+                plain: cmd.assigned.is_empty()
+                    && !cmd
+                        .redirs
+                        .iter()
+                        .any(|redir| redir.writes() && redir.target.as_ref().is_some_and(is_file)),
                 level: cmd.level,
             });
         }

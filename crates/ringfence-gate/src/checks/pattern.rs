@@ -9,7 +9,8 @@ use crate::shell::Cmd;
 const EVAL: Rule = Rule::ask("eval", "write the command out instead of handing it to eval");
 const NETWORK: Rule = Rule::note("network-tool", "the fence gives no network unless a host is allowed");
 const PROCESS: Rule = Rule::note("process-tool", "only processes inside the fence are reached");
-const DECODE: Rule = Rule::note("base64-decode", "look at the decoded text before it is used").at(Severity::High);
+const DECODE: Rule =
+    Rule::note("base64-decode", "look at the decoded text before it is used").at(Severity::High);
 const SHELL: Rule = Rule::note("shell-command", "write the command itself");
 
 const NETWORK_TOOLS: &[&str] =
@@ -37,9 +38,18 @@ impl Check for Pattern {
             report.add(NETWORK, cmd.span, format!("`{name}` uses the network"));
         } else if PROCESS_TOOLS.contains(&name) {
             report.add(PROCESS, cmd.span, format!("`{name}` acts on other processes"));
-        } else if name == "base64" && cmd.rest().iter().any(|arg| arg.val.prefix().starts_with("-d") || arg.val.prefix().starts_with("--d") || arg.is("-D")) {
+        } else if name == "base64"
+            && cmd.rest().iter().any(|arg| {
+                arg.val.prefix().starts_with("-d") || arg.val.prefix().starts_with("--d") || arg.is("-D")
+            })
+        {
             report.add(DECODE, cmd.span, "a text is decoded");
-        } else if crate::is_shell(name) && cmd.rest().iter().any(|arg| arg.val.prefix().starts_with('-') && arg.val.prefix().ends_with('c')) {
+        } else if crate::is_shell(name)
+            && cmd
+                .rest()
+                .iter()
+                .any(|arg| arg.val.prefix().starts_with('-') && arg.val.prefix().ends_with('c'))
+        {
             report.add(SHELL, cmd.span, format!("`{name} -c` runs a text"));
         }
     }

@@ -32,12 +32,19 @@ impl Check for Permissions {
             "pkill" | "killall" => {
                 let broad = cmd.rest().iter().any(|arg| {
                     let word = arg.val.prefix();
-                    (word.starts_with("-u") || word.starts_with("-U") || word.starts_with("--euid") || word.starts_with("--user"))
+                    (word.starts_with("-u")
+                        || word.starts_with("-U")
+                        || word.starts_with("--euid")
+                        || word.starts_with("--user"))
                         || matches!(word, "." | ".*" | "")
                         || matches!(arg.known(), Some("init" | "systemd" | "sshd"))
                 });
                 if broad {
-                    report.add(EVERYTHING, cmd.span, format!("`{}` reaches many processes at once", cmd.name));
+                    report.add(
+                        EVERYTHING,
+                        cmd.span,
+                        format!("`{}` reaches many processes at once", cmd.name),
+                    );
                 }
             }
             _ => {}
@@ -59,7 +66,11 @@ fn rights(cmd: &Cmd<'_>, report: &mut Report<'_>) {
         let Some(path) = cmd.path(&target.val) else { continue };
         match zone(&path, cmd.place) {
             Zone::Critical | Zone::Home | Zone::Outside => {
-                report.add(OUTSIDE, target.span, format!("rights of `{}` are changed, outside of the project", path.show()));
+                report.add(
+                    OUTSIDE,
+                    target.span,
+                    format!("rights of `{}` are changed, outside of the project", path.show()),
+                );
             }
             Zone::Project | Zone::Scratch | Zone::Inside => {}
         }
@@ -77,7 +88,11 @@ fn signals(cmd: &Cmd<'_>, report: &mut Report<'_>) {
         }
         // A number is one process; the output of another command is any number of them.
         if everything || arg.val.segs() == [crate::value::Seg::Unknown] && is_substitution(cmd, arg) {
-            report.add(EVERYTHING, arg.span, "the signal reaches many processes, or ones that cannot be told");
+            report.add(
+                EVERYTHING,
+                arg.span,
+                "the signal reaches many processes, or ones that cannot be told",
+            );
         }
     }
 }

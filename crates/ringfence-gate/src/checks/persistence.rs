@@ -14,19 +14,75 @@ const HISTORY: Rule = Rule::ask("history", "leave the history of the shell as it
 
 /// Names of files and directories that some program runs by itself.
 const RUN_LATER: &[&str] = &[
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
-    ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".xinitrc", ".xprofile", ".xsessionrc", ".config/fish",
-    ".config/autostart", ".config/systemd", ".config/environment.d", ".local/bin", ".local/share/systemd", ".git/hooks",
-    ".git/config", ".gitconfig", ".config/git", ".gitmodules_", ".husky/_", ".envrc", ".direnvrc", ".vimrc", ".exrc", ".config/nvim",
-    ".gdbinit", ".lldbinit", ".pythonrc", ".irbrc", ".pdbrc", ".tmux.conf", ".screenrc", ".ssh", ".cargo/config.toml_", ".pam_environment",
-    "LaunchAgents", "LaunchDaemons", ".bash_completion", ".npmrc_", "sitecustomize.py", "usercustomize.py", ".condarc_", ".Xresources", ".mailcap",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".inputrc",
+    ".xinitrc",
+    ".xprofile",
+    ".xsessionrc",
+    ".config/fish",
+    ".config/autostart",
+    ".config/systemd",
+    ".config/environment.d",
+    ".local/bin",
+    ".local/share/systemd",
+    ".git/hooks",
+    ".git/config",
+    ".gitconfig",
+    ".config/git",
+    ".gitmodules_",
+    ".husky/_",
+    ".envrc",
+    ".direnvrc",
+    ".vimrc",
+    ".exrc",
+    ".config/nvim",
+    ".gdbinit",
+    ".lldbinit",
+    ".pythonrc",
+    ".irbrc",
+    ".pdbrc",
+    ".tmux.conf",
+    ".screenrc",
+    ".ssh",
+    ".cargo/config.toml_",
+    ".pam_environment",
+    "LaunchAgents",
+    "LaunchDaemons",
+    ".bash_completion",
+    ".npmrc_",
+    "sitecustomize.py",
+    "usercustomize.py",
+    ".condarc_",
+    ".Xresources",
+    ".mailcap",
 ];
 
 /// Files and directories of the system, likewise.
 const SYSTEM: &[&str] = &["/etc/cron", "/var/spool/cron", "/etc/profile", "/etc/rc", "/etc/init"];
 
 /// Files whose loss hides what was done.
-const HISTORIES: &[&str] = &[".bash_history", ".zsh_history", ".history", ".python_history", ".node_repl_history", ".local/share/fish/fish_history"];
+const HISTORIES: &[&str] = &[
+    ".bash_history",
+    ".zsh_history",
+    ".history",
+    ".python_history",
+    ".node_repl_history",
+    ".local/share/fish/fish_history",
+];
 
 /// Start-up files, hooks, timers, services; the history.
 #[derive(Debug)]
@@ -48,7 +104,8 @@ impl Check for Persistence {
             }
             let Some(path) = cmd.path(&target.val) else { return };
             let shown = path.show();
-            let hook = RUN_LATER.iter().any(|name| path.holds(name)) || SYSTEM.iter().any(|dir| shown.starts_with(dir));
+            let hook = RUN_LATER.iter().any(|name| path.holds(name))
+                || SYSTEM.iter().any(|dir| shown.starts_with(dir));
             if hook && (how != How::Rights || path.holds(".git/hooks") || !path.below(cmd.place.project)) {
                 report.add(FILE, target.span, format!("`{shown}` is run by itself later"));
             }
@@ -57,30 +114,72 @@ impl Check for Persistence {
             }
         });
         match cmd.name {
-            "crontab" if !cmd.has("-l") => report.add(TIMER, cmd.span, "`crontab` sets commands to run later"),
-            "at" | "batch" | "atrm" if !cmd.has("-l") => report.add(TIMER, cmd.span, format!("`{}` sets commands to run later", cmd.name)),
-            "systemd-run" | "launchctl" | "schtasks" | "initctl" | "rc-update" | "update-rc.d" | "chkconfig" => {
-                report.add(SERVICE, cmd.span, format!("`{}` starts things outside of this session", cmd.name));
+            "crontab" if !cmd.has("-l") => {
+                report.add(TIMER, cmd.span, "`crontab` sets commands to run later")
+            }
+            "at" | "batch" | "atrm" if !cmd.has("-l") => {
+                report.add(TIMER, cmd.span, format!("`{}` sets commands to run later", cmd.name))
+            }
+            "systemd-run" | "launchctl" | "schtasks" | "initctl" | "rc-update" | "update-rc.d"
+            | "chkconfig" => {
+                report.add(
+                    SERVICE,
+                    cmd.span,
+                    format!("`{}` starts things outside of this session", cmd.name),
+                );
             }
             "ssh-copy-id" => report.add(FILE, cmd.span, "a key is installed on another machine"),
             "systemctl" => {
-                let asks = ["status", "show", "list-units", "list-unit-files", "list-timers", "is-active", "is-enabled", "is-failed", "cat", "help", "list-sockets", "list-dependencies", "get-default", "show-environment", "list-jobs"];
+                let asks = [
+                    "status",
+                    "show",
+                    "list-units",
+                    "list-unit-files",
+                    "list-timers",
+                    "is-active",
+                    "is-enabled",
+                    "is-failed",
+                    "cat",
+                    "help",
+                    "list-sockets",
+                    "list-dependencies",
+                    "get-default",
+                    "show-environment",
+                    "list-jobs",
+                ];
                 if !cmd.sub().is_none_or(|verb| asks.contains(&verb)) {
                     report.add(SERVICE, cmd.span, "`systemctl` changes services");
                 }
             }
-            "service" if cmd.args.len() > 2 && !cmd.has("status") => report.add(SERVICE, cmd.span, "`service` changes services"),
-            "history" if cmd.rest().iter().any(|arg| arg.val.prefix().starts_with("-c") || arg.val.prefix().starts_with("-d") || arg.is("-w") || arg.is("-r")) => {
+            "service" if cmd.args.len() > 2 && !cmd.has("status") => {
+                report.add(SERVICE, cmd.span, "`service` changes services")
+            }
+            "history"
+                if cmd.rest().iter().any(|arg| {
+                    arg.val.prefix().starts_with("-c")
+                        || arg.val.prefix().starts_with("-d")
+                        || arg.is("-w")
+                        || arg.is("-r")
+                }) =>
+            {
                 report.add(HISTORY, cmd.span, "the history of the shell is changed");
             }
-            "fc" if cmd.has("-s") || cmd.rest().is_empty() => report.add(HISTORY, cmd.span, "a command of the history is run again"),
+            "fc" if cmd.has("-s") || cmd.rest().is_empty() => {
+                report.add(HISTORY, cmd.span, "a command of the history is run again")
+            }
             "set" if cmd.rest().windows(2).any(|pair| pair[0].is("+o") && pair[1].is("history")) => {
                 report.add(HISTORY, cmd.span, "the history of the shell is switched off");
             }
-            "journalctl" if cmd.rest().iter().any(|arg| arg.val.prefix().starts_with("--vacuum") || arg.is("--rotate") || arg.is("--flush")) => {
+            "journalctl"
+                if cmd.rest().iter().any(|arg| {
+                    arg.val.prefix().starts_with("--vacuum") || arg.is("--rotate") || arg.is("--flush")
+                }) =>
+            {
                 report.add(HISTORY, cmd.span, "the journal of the machine is shortened");
             }
-            "wevtutil" | "logrotate" => report.add(HISTORY, cmd.span, format!("`{}` changes logs of the machine", cmd.name)),
+            "wevtutil" | "logrotate" => {
+                report.add(HISTORY, cmd.span, format!("`{}` changes logs of the machine", cmd.name))
+            }
             _ => {}
         }
     }

@@ -10,8 +10,19 @@ const DENY: Rule = Rule::deny("power", "nothing an agent does needs the machine 
 const ASK: Rule = Rule::ask("power-maybe", "nothing an agent does needs the machine to stop");
 
 const VERBS: &[&str] = &[
-    "poweroff", "reboot", "halt", "kexec", "soft-reboot", "suspend", "hibernate", "hybrid-sleep",
-    "suspend-then-hibernate", "rescue", "emergency", "exit", "switch-root",
+    "poweroff",
+    "reboot",
+    "halt",
+    "kexec",
+    "soft-reboot",
+    "suspend",
+    "hibernate",
+    "hybrid-sleep",
+    "suspend-then-hibernate",
+    "rescue",
+    "emergency",
+    "exit",
+    "switch-root",
 ];
 
 /// shutdown, reboot, halt, poweroff, run levels 0 and 6, and the same through systemd.
@@ -30,8 +41,12 @@ impl Check for Power {
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
         let off = match cmd.name {
             "shutdown" | "reboot" | "halt" | "poweroff" | "pm-suspend" | "pm-hibernate" => true,
-            "init" | "telinit" => cmd.sub().is_some_and(|level| matches!(level, "0" | "6" | "1" | "s" | "S" | "u")),
-            "systemctl" | "loginctl" => cmd.rest().iter().any(|arg| arg.known().is_some_and(|word| VERBS.contains(&word))),
+            "init" | "telinit" => {
+                cmd.sub().is_some_and(|level| matches!(level, "0" | "6" | "1" | "s" | "S" | "u"))
+            }
+            "systemctl" | "loginctl" => {
+                cmd.rest().iter().any(|arg| arg.known().is_some_and(|word| VERBS.contains(&word)))
+            }
             _ => false,
         };
         if off {

@@ -6,7 +6,8 @@ use super::{Check, Report};
 use crate::finding::Rule;
 use crate::shell::Cmd;
 
-const DENY: Rule = Rule::deny("privilege", "run the command as yourself; what it needs can be granted by path or host");
+const DENY: Rule =
+    Rule::deny("privilege", "run the command as yourself; what it needs can be granted by path or host");
 const ASK: Rule = Rule::ask("privilege-maybe", "run the command as yourself");
 
 const DENIED: &[&str] = &[
@@ -14,8 +15,26 @@ const DENIED: &[&str] = &[
     "gksudo", "kdesudo", "sudo-rs", "please",
 ];
 const ASKED: &[&str] = &[
-    "runuser", "sg", "newgrp", "setpriv", "capsh", "setcap", "nsenter", "chroot", "machinectl", "visudo", "unshare",
-    "setuidgid", "polkit-agent-helper-1", "userhelper", "s6-setuidgid", "passwd", "chpasswd", "gpasswd", "chsh", "chfn",
+    "runuser",
+    "sg",
+    "newgrp",
+    "setpriv",
+    "capsh",
+    "setcap",
+    "nsenter",
+    "chroot",
+    "machinectl",
+    "visudo",
+    "unshare",
+    "setuidgid",
+    "polkit-agent-helper-1",
+    "userhelper",
+    "s6-setuidgid",
+    "passwd",
+    "chpasswd",
+    "gpasswd",
+    "chsh",
+    "chfn",
 ];
 
 /// `sudo` and its like are refused; what may be used to the same end is asked.

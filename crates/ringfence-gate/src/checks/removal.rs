@@ -20,8 +20,31 @@ use crate::value::Arg;
 
 /// Directories that must stay, whatever is below them.
 pub(crate) const CRITICAL: &[&str] = &[
-    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
-    "/sys", "/tmp", "/usr", "/var", "/Applications", "/Library", "/System", "/Users", "/Volumes", "/cores", "/private",
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/lib64",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/var",
+    "/Applications",
+    "/Library",
+    "/System",
+    "/Users",
+    "/Volumes",
+    "/cores",
+    "/private",
 ];
 
 /// The same, on systems that have them.
@@ -29,7 +52,8 @@ const FURTHER: &[&str] = &["/mnt", "/media", "/lib32", "/libx32", "/nix", "/snap
 
 /// Directories of which everything belongs to the system.
 pub(crate) const SYSTEM: &[&str] = &[
-    "/etc", "/usr", "/bin", "/boot", "/lib", "/lib64", "/lib32", "/libx32", "/sbin", "/dev", "/proc", "/sys", "/System", "/Library",
+    "/etc", "/usr", "/bin", "/boot", "/lib", "/lib64", "/lib32", "/libx32", "/sbin", "/dev", "/proc", "/sys",
+    "/System", "/Library",
 ];
 
 /// Directories below which anything may go.
@@ -37,7 +61,8 @@ const SCRATCH: &[&str] = &["/tmp", "/var/tmp", "/opt", "/srv", "/private/tmp"];
 
 const CRITICAL_RULE: Rule = Rule::deny("critical-path", "remove files of the project by name");
 const HOME: Rule = Rule::deny("home-directory", "remove files of the project by name");
-const OUTSIDE: Rule = Rule::ask("outside-project", "remove only what is in the project, or let a person decide");
+const OUTSIDE: Rule =
+    Rule::ask("outside-project", "remove only what is in the project, or let a person decide");
 const PROJECT: Rule = Rule::ask("whole-project", "name what is to go");
 const SCRATCH_RULE: Rule = Rule::note("scratch", "").at(Severity::Medium);
 
@@ -65,18 +90,26 @@ pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
     }
     let project = place.project;
     // A shell in the home directory, or above it, is in no project.
-    let is_project = !AbsPath::literal(project).matches(place.home) && !AbsPath::literal(project).above(place.home);
+    let is_project =
+        !AbsPath::literal(project).matches(place.home) && !AbsPath::literal(project).above(place.home);
     if is_project && path.below(project) && !path.open {
-        return if path.holds(".git") && path.parts().len() <= depth(project) + 1 { Zone::Project } else { Zone::Inside };
+        return if path.holds(".git") && path.parts().len() <= depth(project) + 1 {
+            Zone::Project
+        } else {
+            Zone::Inside
+        };
     }
     if !path.open && path.matches(place.home) {
         return Zone::Home;
     }
-    let below_scratch = |dir: &&&str| path.below(dir) || path.contents && path.matches(dir) && dir.ends_with("tmp");
+    let below_scratch =
+        |dir: &&&str| path.below(dir) || path.contents && path.matches(dir) && dir.ends_with("tmp");
     if SCRATCH.iter().find(below_scratch).is_some() {
         return Zone::Scratch;
     }
-    if SYSTEM.iter().any(|dir| path.below(dir)) || CRITICAL.iter().chain(FURTHER).any(|dir| path.matches(dir)) && !path.open {
+    if SYSTEM.iter().any(|dir| path.below(dir))
+        || CRITICAL.iter().chain(FURTHER).any(|dir| path.matches(dir)) && !path.open
+    {
         return Zone::Critical;
     }
     if path.open && SYSTEM.iter().any(|dir| path.within(dir)) {
@@ -100,7 +133,8 @@ pub(crate) fn targets(cmd: &Cmd<'_>) -> Vec<Arg> {
     let rest = cmd.rest();
     let named = |options| operands(rest, options).into_iter().cloned().collect();
     match cmd.name {
-        "rm" | "rmdir" | "unlink" | "srm" | "wipe" | "trash" | "trash-put" | "rimraf" | "del" | "grm" | "gio" => {
+        "rm" | "rmdir" | "unlink" | "srm" | "wipe" | "trash" | "trash-put" | "rimraf" | "del" | "grm"
+        | "gio" => {
             let mut all: Vec<Arg> = named(Options::default());
             if cmd.name == "gio" {
                 let trashes = all.first().is_some_and(|arg| arg.is("trash") || arg.is("remove"));
@@ -108,7 +142,10 @@ pub(crate) fn targets(cmd: &Cmd<'_>) -> Vec<Arg> {
             }
             all
         }
-        "shred" | "truncate" | "gshred" => named(Options { short: "nsr", long: &["--iterations", "--size", "--random-source", "--reference"] }),
+        "shred" | "truncate" | "gshred" => named(Options {
+            short: "nsr",
+            long: &["--iterations", "--size", "--random-source", "--reference"],
+        }),
         "find" | "gfind" => {
             if rest.iter().any(|arg| arg.is("-delete")) {
                 crate::find_found(rest)
@@ -126,7 +163,9 @@ pub(crate) fn targets(cmd: &Cmd<'_>) -> Vec<Arg> {
         }
         "rsync" => {
             let deletes = items(rest, Options::default()).iter().any(|item| match item {
-                crate::shell::args::Item::Option { name, .. } => name.starts_with("--del") || name.starts_with("--remove-s"),
+                crate::shell::args::Item::Option { name, .. } => {
+                    name.starts_with("--del") || name.starts_with("--remove-s")
+                }
                 crate::shell::args::Item::Operand(_) => false,
             });
             if deletes { named(Options::default()).pop().into_iter().collect() } else { vec![] }
@@ -161,7 +200,8 @@ impl Check for Removal {
             let Some(path) = cmd.path(&target.val) else { continue };
             judge(&path, cmd.place, &target, report);
         }
-        if cmd.is(&["rm", "srm"]) && has_option(cmd.rest(), Options::default(), '\u{0}', "--no-preserve-root") {
+        if cmd.is(&["rm", "srm"]) && has_option(cmd.rest(), Options::default(), '\u{0}', "--no-preserve-root")
+        {
             report.add(CRITICAL_RULE, cmd.span, "`--no-preserve-root` has one use");
         }
         if cmd.is(&["shred", "gshred"]) && cmd.args.len() > 1 {
@@ -177,8 +217,12 @@ fn judge(path: &AbsPath, place: Place<'_>, target: &Arg, report: &mut Report<'_>
         Zone::Critical => report.add(CRITICAL_RULE, target.span, format!("`{shown}` must not be removed")),
         Zone::Home => report.add(HOME, target.span, format!("`{shown}` is a whole home directory")),
         Zone::Outside => report.add(OUTSIDE, target.span, format!("`{shown}` is outside of the project")),
-        Zone::Project => report.add(PROJECT, target.span, format!("`{shown}` is the project, or its history")),
-        Zone::Scratch => report.add(SCRATCH_RULE, target.span, format!("`{shown}` is outside of the project")),
+        Zone::Project => {
+            report.add(PROJECT, target.span, format!("`{shown}` is the project, or its history"))
+        }
+        Zone::Scratch => {
+            report.add(SCRATCH_RULE, target.span, format!("`{shown}` is outside of the project"))
+        }
         Zone::Inside => {}
     }
 }

@@ -11,36 +11,92 @@ use crate::path::AbsPath;
 use crate::shell::Cmd;
 use crate::value::{Arg, Seg, Val};
 
-const RULE: Rule = Rule::ask("secret-file", "leave secrets where they are, or let a person grant this one file");
+const RULE: Rule =
+    Rule::ask("secret-file", "leave secrets where they are, or let a person grant this one file");
 
 /// Further names that mark a file as secret wherever it is.
 const MORE: &[&str] = &[
-    ".git-credentials", ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".azure", ".terraform.d/credentials.tfrc.json",
-    ".envrc", ".env.development", ".env.staging", ".env.test.local", ".env.development.local", ".env.production.local",
-    ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".pgpass",
-    ".my.cnf", ".vault-token", ".boto", ".s3cfg", ".htpasswd", ".dockercfg", ".node_repl_history", ".python_history",
-    ".psql_history", ".mysql_history", ".lesshst", ".config/rclone", ".config/git/credentials", ".m2/settings-security.xml",
-    ".gem/credentials", ".huggingface/token", ".cache/huggingface/token", ".kaggle/kaggle.json", "Library/Keychains", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa",
-    ".claude.json", ".codex/auth.json",
+    ".git-credentials",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/hub",
+    ".config/op",
+    ".azure",
+    ".terraform.d/credentials.tfrc.json",
+    ".envrc",
+    ".env.development",
+    ".env.staging",
+    ".env.test.local",
+    ".env.development.local",
+    ".env.production.local",
+    ".password-store",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".boto",
+    ".s3cfg",
+    ".htpasswd",
+    ".dockercfg",
+    ".node_repl_history",
+    ".python_history",
+    ".psql_history",
+    ".mysql_history",
+    ".lesshst",
+    ".config/rclone",
+    ".config/git/credentials",
+    ".m2/settings-security.xml",
+    ".gem/credentials",
+    ".huggingface/token",
+    ".cache/huggingface/token",
+    ".kaggle/kaggle.json",
+    "Library/Keychains",
+    "id_rsa",
+    "id_ed25519",
+    "id_ecdsa",
+    "id_dsa",
+    ".claude.json",
+    ".codex/auth.json",
 ];
 
 /// Directories and files of the system that hold secrets.
 const SYSTEM: &[&str] = &[
-    "/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/passwd", "/etc/passwd-", "/etc/sudoers",
-    "/etc/sudoers.d", "/etc/ssl/private", "/root", "/etc/krb5.keytab", "/etc/security/opasswd", "/proc/kcore",
-    "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ed25519_key", "/proc/1/environ", "/var/run/secrets", "/run/secrets",
-    "/var/run/docker.sock", "/run/docker.sock",
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/shadow-",
+    "/etc/gshadow-",
+    "/etc/passwd",
+    "/etc/passwd-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/root",
+    "/etc/krb5.keytab",
+    "/etc/security/opasswd",
+    "/proc/kcore",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/proc/1/environ",
+    "/var/run/secrets",
+    "/run/secrets",
+    "/var/run/docker.sock",
+    "/run/docker.sock",
 ];
 
 /// Programs whose words are data.
 const DATA: &[&str] = &[
-    "echo", "printf", "test", "[", ":", "true", "false", "which", "type", "command", "man", "whatis", "apropos", "export",
-    "declare", "typeset", "readonly", "local", "unset", "alias", "set", "expr", "seq", "kill", "pkill", "pgrep", "sleep",
-    "cd_", "basename", "dirname", "realpath", "let", "return", "exit", "hash", "shopt",
+    "echo", "printf", "test", "[", ":", "true", "false", "which", "type", "command", "man", "whatis",
+    "apropos", "export", "declare", "typeset", "readonly", "local", "unset", "alias", "set", "expr", "seq",
+    "kill", "pkill", "pgrep", "sleep", "cd_", "basename", "dirname", "realpath", "let", "return", "exit",
+    "hash", "shopt",
 ];
 
 /// Programs whose first operand is a pattern or a program.
-const PATTERN_FIRST: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "mawk", "jq", "yq", "ugrep"];
+const PATTERN_FIRST: &[&str] =
+    &["grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "mawk", "jq", "yq", "ugrep"];
 
 /// Reading, writing or listing of secret files.
 #[derive(Debug)]
@@ -82,10 +138,17 @@ impl Check for Secrets {
 fn paths<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
     let rest = cmd.rest();
     match cmd.name {
-        "find" | "gfind" => rest.iter().take_while(|arg| !arg.val.prefix().starts_with(['-', '(', '!'])).collect(),
+        "find" | "gfind" => {
+            rest.iter().take_while(|arg| !arg.val.prefix().starts_with(['-', '(', '!'])).collect()
+        }
         "git" => git_paths(rest),
         name if PATTERN_FIRST.contains(&name) => {
-            let explicit = rest.iter().any(|arg| arg.is("-e") || arg.is("-f") || arg.val.prefix().starts_with("--regexp") || arg.val.prefix().starts_with("--file"));
+            let explicit = rest.iter().any(|arg| {
+                arg.is("-e")
+                    || arg.is("-f")
+                    || arg.val.prefix().starts_with("--regexp")
+                    || arg.val.prefix().starts_with("--file")
+            });
             let mut pattern_seen = explicit;
             let mut skip = false;
             rest.iter()
@@ -95,7 +158,19 @@ fn paths<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
                         return false;
                     }
                     if word.starts_with('-') {
-                        skip = matches!(word, "-e" | "-A" | "-B" | "-C" | "-m" | "--include" | "--exclude" | "-g" | "--glob" | "-v" | "-F") && !(matches!(word, "-v" | "-F") && name.ends_with("grep") || name == "rg");
+                        skip = matches!(
+                            word,
+                            "-e" | "-A"
+                                | "-B"
+                                | "-C"
+                                | "-m"
+                                | "--include"
+                                | "--exclude"
+                                | "-g"
+                                | "--glob"
+                                | "-v"
+                                | "-F"
+                        ) && !(matches!(word, "-v" | "-F") && name.ends_with("grep") || name == "rg");
                         return false;
                     }
                     let is_path = pattern_seen;
@@ -109,7 +184,8 @@ fn paths<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
 }
 
 fn git_paths(rest: &[Arg]) -> Vec<&Arg> {
-    let known = ["add", "rm", "mv", "checkout", "restore", "diff", "show", "blame", "cat-file", "apply", "archive"];
+    let known =
+        ["add", "rm", "mv", "checkout", "restore", "diff", "show", "blame", "cat-file", "apply", "archive"];
     let Some(at) = rest.iter().position(|arg| arg.known().is_some_and(|word| known.contains(&word))) else {
         return vec![];
     };
@@ -137,7 +213,9 @@ pub(crate) fn secret(val: &Val, cwd: Option<&str>, home: &str) -> Option<&'stati
             }
             return Some(entry.reason);
         }
-    } else if let Some(entry) = SENSITIVE_NAMES.iter().find(|entry| !entry.read_by_tools && path.holds(entry.name)) {
+    } else if let Some(entry) =
+        SENSITIVE_NAMES.iter().find(|entry| !entry.read_by_tools && path.holds(entry.name))
+    {
         return Some(entry.reason);
     }
     if MORE.iter().any(|name| path.holds(name)) {

@@ -10,7 +10,8 @@ use crate::shell::Cmd;
 use crate::shell::args::{Options, operands};
 use crate::value::Val;
 
-const REDIRECT: Rule = Rule::ask("redirect-to-variable", "set the variable in the same text, or write the file's name");
+const REDIRECT: Rule =
+    Rule::ask("redirect-to-variable", "set the variable in the same text, or write the file's name");
 const REMOVE: Rule = Rule::ask("remove-variable", "set the variable in the same text, or write the names");
 const CHANGE: Rule = Rule::note("chmod-variable", "write the names").at(Severity::Medium);
 
@@ -37,14 +38,22 @@ impl Check for Variable {
             if let Some(target) = &redir.target
                 && !is_settled(cmd, &target.val)
             {
-                report.add(redirect, target.span, format!("the file that is written cannot be told: `{}`", target.show()));
+                report.add(
+                    redirect,
+                    target.span,
+                    format!("the file that is written cannot be told: `{}`", target.show()),
+                );
             }
         }
         match cmd.name {
             "tee" => {
                 for target in operands(cmd.rest(), Options::default()) {
                     if !is_settled(cmd, &target.val) {
-                        report.add(redirect, target.span, format!("the file that is written cannot be told: `{}`", target.show()));
+                        report.add(
+                            redirect,
+                            target.span,
+                            format!("the file that is written cannot be told: `{}`", target.show()),
+                        );
                     }
                 }
             }
@@ -52,14 +61,22 @@ impl Check for Variable {
                 for target in super::removal::targets(cmd) {
                     let relative = cmd.cwd.is_none() && !target.val.prefix().starts_with('/');
                     if target.val.has_unknown() && !is_single_file(cmd, &target.val) || relative {
-                        report.add(remove, target.span, format!("what is removed cannot be told: `{}`", target.show()));
+                        report.add(
+                            remove,
+                            target.span,
+                            format!("what is removed cannot be told: `{}`", target.show()),
+                        );
                     }
                 }
             }
             "chmod" | "chown" | "chgrp" => {
                 for target in operands(cmd.rest(), Options::default()).iter().skip(1) {
                     if target.val.has_unknown() {
-                        report.add(CHANGE, target.span, format!("what is changed cannot be told: `{}`", target.show()));
+                        report.add(
+                            CHANGE,
+                            target.span,
+                            format!("what is changed cannot be told: `{}`", target.show()),
+                        );
                     }
                 }
             }
@@ -75,7 +92,9 @@ fn is_settled(cmd: &Cmd<'_>, val: &Val) -> bool {
     }
     AbsPath::of(val, cmd.cwd).is_some_and(|path| {
         let in_project = path.within(cmd.place.project) && !path.matches(cmd.place.project);
-        in_project || path.within("/tmp") || path.within("/var/tmp")
+        // `out-$n.txt`: the name is known to begin in the project.
+        let named = path.within(cmd.place.project) && !val.prefix().is_empty() && !val.prefix().ends_with(['/', '.']);
+        in_project || named || path.within("/tmp") || path.within("/var/tmp")
     })
 }
 

@@ -18,8 +18,13 @@ pub(crate) enum How {
 /// Options with a value of the programs below, where operands matter.
 fn options(name: &str) -> Options {
     match name {
-        "cp" | "mv" | "install" | "ln" => Options { short: "tSmgo", long: &["--target-directory", "--suffix", "--mode", "--group", "--owner"] },
-        "rsync" | "scp" => Options { short: "efoPiFcJlS", long: &["--rsh", "--exclude", "--include", "--filter"] },
+        "cp" | "mv" | "install" | "ln" => Options {
+            short: "tSmgo",
+            long: &["--target-directory", "--suffix", "--mode", "--group", "--owner"],
+        },
+        "rsync" | "scp" => {
+            Options { short: "efoPiFcJlS", long: &["--rsh", "--exclude", "--include", "--filter"] }
+        }
         "touch" => Options { short: "drt", long: &["--date", "--reference"] },
         "truncate" => Options { short: "sr", long: &["--size", "--reference"] },
         "mkdir" => Options { short: "m", long: &["--mode"] },
@@ -39,7 +44,8 @@ pub(crate) fn for_each(cmd: &Cmd<'_>, mut each: impl FnMut(&Arg, How)) {
     }
     let rest = cmd.rest();
     match cmd.name {
-        "tee" | "touch" | "truncate" | "mkdir" | "sponge" | "vim" | "vi" | "nvim" | "nano" | "emacs" | "ed" | "ex" => {
+        "tee" | "touch" | "truncate" | "mkdir" | "sponge" | "vim" | "vi" | "nvim" | "nano" | "emacs"
+        | "ed" | "ex" => {
             operands(rest, options(cmd.name)).into_iter().for_each(|arg| each(arg, How::Write));
         }
         "cp" | "mv" | "install" | "ln" | "rsync" | "scp" => {
@@ -48,13 +54,17 @@ pub(crate) fn for_each(cmd: &Cmd<'_>, mut each: impl FnMut(&Arg, How)) {
             for item in items(rest, options(cmd.name)) {
                 match item {
                     Item::Operand(arg) => named.push(arg),
-                    Item::Option { name, value: Some(value), arg } if name == "-t" || name.starts_with("--target") => {
+                    Item::Option { name, value: Some(value), arg }
+                        if name == "-t" || name.starts_with("--target") =>
+                    {
                         into = Some(Arg::new(value, arg.span));
                     }
                     Item::Option { .. } => {}
                 }
             }
-            let target = into.or_else(|| if named.len() > 1 || cmd.name == "install" { named.pop().cloned() } else { None });
+            let target = into.or_else(|| {
+                if named.len() > 1 || cmd.name == "install" { named.pop().cloned() } else { None }
+            });
             if let Some(target) = target {
                 each(&target, How::Write);
                 // Into a directory, the names stay.
@@ -85,7 +95,8 @@ pub(crate) fn for_each(cmd: &Cmd<'_>, mut each: impl FnMut(&Arg, How)) {
         "sed" | "gsed" | "perl" => {
             let in_place = rest.iter().any(|arg| {
                 let word = arg.val.prefix();
-                word.starts_with("--in-place") || (word.starts_with('-') && !word.starts_with("--") && word.contains('i'))
+                word.starts_with("--in-place")
+                    || (word.starts_with('-') && !word.starts_with("--") && word.contains('i'))
             });
             if in_place {
                 operands(rest, options(cmd.name)).into_iter().skip(1).for_each(|arg| each(arg, How::Write));
@@ -93,10 +104,15 @@ pub(crate) fn for_each(cmd: &Cmd<'_>, mut each: impl FnMut(&Arg, How)) {
         }
         "curl" | "wget" | "sort" | "gcc" | "cc" | "clang" | "ld" | "xxd" => {
             let letters = if cmd.name == "wget" { "OPao" } else { "o" };
-            let named = Options { short: if cmd.name == "wget" { "OPaoU" } else { "oHdFXuAebT" }, long: &["--output", "--output-document", "--directory-prefix"] };
+            let named = Options {
+                short: if cmd.name == "wget" { "OPaoU" } else { "oHdFXuAebT" },
+                long: &["--output", "--output-document", "--directory-prefix"],
+            };
             for item in items(rest, named) {
                 if let Item::Option { name, value: Some(value), arg } = item
-                    && (letters.contains(name.trim_start_matches('-')) && name.len() == 2 || name.starts_with("--output") || name.starts_with("--directory-p"))
+                    && (letters.contains(name.trim_start_matches('-')) && name.len() == 2
+                        || name.starts_with("--output")
+                        || name.starts_with("--directory-p"))
                 {
                     each(&Arg::new(value, arg.span), How::Write);
                 }
@@ -104,7 +120,10 @@ pub(crate) fn for_each(cmd: &Cmd<'_>, mut each: impl FnMut(&Arg, How)) {
         }
         "find" | "gfind" => {
             for pair in rest.windows(2) {
-                if pair[0].known().is_some_and(|word| matches!(word, "-fprint" | "-fprintf" | "-fls" | "-fprint0")) {
+                if pair[0]
+                    .known()
+                    .is_some_and(|word| matches!(word, "-fprint" | "-fprintf" | "-fls" | "-fprint0"))
+                {
                     each(&pair[1], How::Write);
                 }
             }

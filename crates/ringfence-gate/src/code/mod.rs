@@ -11,6 +11,7 @@ use crate::finding::Finding;
 use crate::shell::Place;
 
 pub(crate) use other::{Sed, sed_runs};
+pub(crate) use tree::is_deep;
 
 /// More bytes than this are not looked at.
 pub(crate) const MOST_BYTES: usize = 256 * 1024;
@@ -54,20 +55,38 @@ impl Language {
 }
 
 /// Judges a text into `context`. The one way in, so that it can move into a process of its own.
-pub(crate) fn judge(language: Language, text: &str, place: Place<'_>, cwd: Option<&str>, level: usize, context: &mut Context) {
+pub(crate) fn judge(
+    language: Language,
+    text: &str,
+    place: Place<'_>,
+    cwd: Option<&str>,
+    level: usize,
+    context: &mut Context,
+) {
     match language {
         Language::Shell => crate::gate::judge_shell(text, place, cwd, level, context),
         Language::Python | Language::JavaScript => tree::judge(language, text, place, cwd, level, context),
         Language::Other(name) => other::judge(name, text, place, cwd, level, context),
         Language::Unknown => {
             let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
-            context.trouble("unknown-language", Span::new(0, end), "code in an unknown language cannot be judged");
+            context.trouble(
+                "unknown-language",
+                Span::new(0, end),
+                "code in an unknown language cannot be judged",
+            );
         }
     }
 }
 
 /// Judges code within a text, with checks like those of `context`.
-pub(crate) fn judge_within(language: Language, text: &str, place: Place<'_>, cwd: Option<&str>, level: usize, context: &Context) -> Vec<Finding> {
+pub(crate) fn judge_within(
+    language: Language,
+    text: &str,
+    place: Place<'_>,
+    cwd: Option<&str>,
+    level: usize,
+    context: &Context,
+) -> Vec<Finding> {
     let mut inner = context.fork();
     if level > 12 {
         inner.trouble("too-deep", Span::default(), "texts within texts go too deep to be judged");

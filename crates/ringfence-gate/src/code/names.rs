@@ -84,13 +84,18 @@ impl<'a> Names<'a> {
             // JavaScript
             "import_statement" => self.js_import(node),
             "assignment" | "assignment_expression" | "named_expression" => {
-                let (left, right) = (node.child_by_field_name("left").or_else(|| node.child_by_field_name("name")), node.child_by_field_name("right").or_else(|| node.child_by_field_name("value")));
+                let (left, right) = (
+                    node.child_by_field_name("left").or_else(|| node.child_by_field_name("name")),
+                    node.child_by_field_name("right").or_else(|| node.child_by_field_name("value")),
+                );
                 if let (Some(left), Some(right)) = (left, right) {
                     self.assign(left, right);
                 }
             }
             "variable_declarator" => {
-                if let (Some(left), Some(right)) = (node.child_by_field_name("name"), node.child_by_field_name("value")) {
+                if let (Some(left), Some(right)) =
+                    (node.child_by_field_name("name"), node.child_by_field_name("value"))
+                {
                     self.assign(left, right);
                 }
             }
@@ -99,7 +104,9 @@ impl<'a> Names<'a> {
                 self.constants.insert(name, Val::unknown());
             }
             "for_statement" | "for_in_clause" | "for_in_statement" => {
-                if let (Some(left), Some(right)) = (node.child_by_field_name("left"), node.child_by_field_name("right")) {
+                if let (Some(left), Some(right)) =
+                    (node.child_by_field_name("left"), node.child_by_field_name("right"))
+                {
                     if let Some(meaning) = self.name(right, 0) {
                         self.alias(self.source(left), format!("{meaning}[]"));
                     }
@@ -180,11 +187,17 @@ impl<'a> Names<'a> {
                     None => text.to_owned(),
                 }
             }
-            "attribute" => self.dotted(node.child_by_field_name("object")?, self.field(node, "attribute"), depth)?,
-            "member_expression" => self.dotted(node.child_by_field_name("object")?, self.field(node, "property"), depth)?,
+            "attribute" => {
+                self.dotted(node.child_by_field_name("object")?, self.field(node, "attribute"), depth)?
+            }
+            "member_expression" => {
+                self.dotted(node.child_by_field_name("object")?, self.field(node, "property"), depth)?
+            }
             "subscript" | "subscript_expression" => {
-                let object = node.child_by_field_name("value").or_else(|| node.child_by_field_name("object"))?;
-                let index = node.child_by_field_name("subscript").or_else(|| node.child_by_field_name("index"))?;
+                let object =
+                    node.child_by_field_name("value").or_else(|| node.child_by_field_name("object"))?;
+                let index =
+                    node.child_by_field_name("subscript").or_else(|| node.child_by_field_name("index"))?;
                 let base = self.name(object, depth + 1)?;
                 match self.value(index, depth + 1).known() {
                     Some(key) if !key.is_empty() && base == "sys.modules" => module_name(key),
@@ -193,7 +206,9 @@ impl<'a> Names<'a> {
                 }
             }
             "call" | "call_expression" => self.call_name(node, depth)?,
-            "new_expression" => format!("{}()", self.name(node.child_by_field_name("constructor")?, depth + 1)?),
+            "new_expression" => {
+                format!("{}()", self.name(node.child_by_field_name("constructor")?, depth + 1)?)
+            }
             "parenthesized_expression" => self.name(node.named_child(0)?, depth + 1)?,
             "sequence_expression" => {
                 let last = u32::try_from(node.named_child_count()).ok()?.checked_sub(1)?;
@@ -229,7 +244,8 @@ impl<'a> Names<'a> {
     fn call_name(&self, node: Node<'_>, depth: usize) -> Option<String> {
         let function = self.name(node.child_by_field_name("function")?, depth + 1)?;
         let first = self.argument(node, 0);
-        let literal = first.map(|first| self.value(first, depth + 1)).and_then(|val| val.known().map(str::to_owned));
+        let literal =
+            first.map(|first| self.value(first, depth + 1)).and_then(|val| val.known().map(str::to_owned));
         match function.rsplit('.').next().unwrap_or_default() {
             "require" | "__import__" | "import_module" | "getBuiltinModule" | "import" => {
                 return Some(literal.map_or_else(|| "?".to_owned(), |module| module_name(&module)));
@@ -274,7 +290,9 @@ impl<'a> Names<'a> {
                 node.named_child(0).map_or_else(Val::unknown, |child| self.value(child, depth + 1))
             }
             "binary_operator" | "binary_expression" => {
-                let (Some(left), Some(right)) = (node.child_by_field_name("left"), node.child_by_field_name("right")) else {
+                let (Some(left), Some(right)) =
+                    (node.child_by_field_name("left"), node.child_by_field_name("right"))
+                else {
                     return Val::unknown();
                 };
                 let joint = match self.field(node, "operator") {
@@ -291,11 +309,13 @@ impl<'a> Names<'a> {
                 "__dirname" | "__file__" | "__filename" => self.cwd.map_or_else(Val::unknown, Val::text),
                 name => self.constants.get(name).cloned().unwrap_or_else(Val::unknown),
             },
-            "attribute" | "member_expression" | "subscript" | "subscript_expression" => match self.name(node, depth + 1).as_deref() {
-                Some("os.environ.HOME" | "process.env.HOME") => Val::text(self.place.home),
-                Some("os.sep" | "path.sep") => Val::text("/"),
-                _ => Val::unknown(),
-            },
+            "attribute" | "member_expression" | "subscript" | "subscript_expression" => {
+                match self.name(node, depth + 1).as_deref() {
+                    Some("os.environ.HOME" | "process.env.HOME") => Val::text(self.place.home),
+                    Some("os.sep" | "path.sep") => Val::text("/"),
+                    _ => Val::unknown(),
+                }
+            }
             "call" | "call_expression" => self.call_value(node, depth),
             _ => Val::unknown(),
         }
@@ -303,7 +323,9 @@ impl<'a> Names<'a> {
 
     fn string(&self, node: Node<'_>, depth: usize) -> Val {
         let mut val = Val::default();
-        let raw = children(node).next().is_some_and(|start| self.source(start).to_ascii_lowercase().contains('r') && start.kind() == "string_start");
+        let raw = children(node).next().is_some_and(|start| {
+            self.source(start).to_ascii_lowercase().contains('r') && start.kind() == "string_start"
+        });
         for child in children(node) {
             match child.kind() {
                 "string_content" | "string_fragment" => {
@@ -337,7 +359,8 @@ impl<'a> Names<'a> {
         let Some(name) = self.name(function, depth + 1) else { return Val::unknown() };
         let argument = |index| self.argument(node, index).map(|child| self.value(child, depth + 1));
         match name.as_str() {
-            "os.path.join" | "posixpath.join" | "path.join" | "path.resolve" | "pathlib.Path" | "pathlib.PurePath" | "pathlib.PosixPath" => {
+            "os.path.join" | "posixpath.join" | "path.join" | "path.resolve" | "pathlib.Path"
+            | "pathlib.PurePath" | "pathlib.PosixPath" => {
                 let mut val = Val::default();
                 let mut index = 0;
                 while let Some(next) = argument(index) {
@@ -362,9 +385,14 @@ impl<'a> Names<'a> {
             }
             "pathlib.Path.home" | "os.homedir" | "os.path.home" => Val::text(self.place.home),
             "os.getcwd" | "pathlib.Path.cwd" | "process.cwd" => self.cwd.map_or_else(Val::unknown, Val::text),
-            "os.environ.get" | "os.getenv" if argument(0).is_some_and(|val| val.known() == Some("HOME")) => Val::text(self.place.home),
-            "tempfile.mkdtemp" | "tempfile.mktemp" | "os.tmpdir" | "tempfile.gettempdir" => Val::text("/tmp/x"),
-            "str" | "os.fspath" | "os.path.abspath" | "os.path.realpath" | "os.path.normpath" | "bytes" | "String" => argument(0).unwrap_or_else(Val::unknown),
+            "os.environ.get" | "os.getenv" if argument(0).is_some_and(|val| val.known() == Some("HOME")) => {
+                Val::text(self.place.home)
+            }
+            "tempfile.mkdtemp" | "tempfile.mktemp" | "os.tmpdir" | "tempfile.gettempdir" => {
+                Val::text("/tmp/x")
+            }
+            "str" | "os.fspath" | "os.path.abspath" | "os.path.realpath" | "os.path.normpath" | "bytes"
+            | "String" => argument(0).unwrap_or_else(Val::unknown),
             "chr" | "String.fromCharCode" => {
                 let code = argument(0).and_then(|val| val.known().and_then(|text| text.parse::<u32>().ok()));
                 code.and_then(char::from_u32).map_or_else(Val::unknown, |c| Val::text(c.to_string()))
@@ -373,7 +401,11 @@ impl<'a> Names<'a> {
                 let last = name.rsplit('.').next().unwrap_or_default();
                 let object = function.child_by_field_name("object");
                 match (last, object) {
-                    ("encode" | "decode" | "toString" | "strip" | "trim" | "resolve" | "absolute" | "as_posix" | "expanduser", Some(object)) => self.value(object, depth + 1),
+                    (
+                        "encode" | "decode" | "toString" | "strip" | "trim" | "resolve" | "absolute"
+                        | "as_posix" | "expanduser",
+                        Some(object),
+                    ) => self.value(object, depth + 1),
                     ("joinpath", Some(object)) => {
                         let mut val = self.value(object, depth + 1);
                         val.push_text("/");

@@ -8,7 +8,53 @@ use crate::shell::Place;
 
 /// Words of which one is enough to ask, by language; `*` counts for all.
 const WORDS: &[(&str, &[&str])] = &[
-    ("*", &["system", "exec", "popen", "spawn", "unlink", "rmtree", "rm_rf", "fork", "eval", "passthru", "proc_open", "shell_exec", "callCommand", "socket", "TCPSocket", "Process", "syscall", "qx", "execute", "Open3", "rm_r", "delete_file", "rmdir", "remove_tree", "instance_eval", "os.remove", "os.rename", "open3", "do shell script", "load", "dofile", "loadstring", "import_file", "System.cmd", "Port.open", "file_put_contents", "File.delete", "FileUtils", "readFile", "chmod", "chown", "symlink"]),
+    (
+        "*",
+        &[
+            "system",
+            "exec",
+            "popen",
+            "spawn",
+            "unlink",
+            "rmtree",
+            "rm_rf",
+            "fork",
+            "eval",
+            "passthru",
+            "proc_open",
+            "shell_exec",
+            "callCommand",
+            "socket",
+            "TCPSocket",
+            "Process",
+            "syscall",
+            "qx",
+            "execute",
+            "Open3",
+            "rm_r",
+            "delete_file",
+            "rmdir",
+            "remove_tree",
+            "instance_eval",
+            "os.remove",
+            "os.rename",
+            "open3",
+            "do shell script",
+            "load",
+            "dofile",
+            "loadstring",
+            "import_file",
+            "System.cmd",
+            "Port.open",
+            "file_put_contents",
+            "File.delete",
+            "FileUtils",
+            "readFile",
+            "chmod",
+            "chown",
+            "symlink",
+        ],
+    ),
     ("awk", &["getline"]),
     ("perl", &["glob", "kill"]),
     ("tcl", &["open", "file delete"]),
@@ -16,12 +62,25 @@ const WORDS: &[(&str, &[&str])] = &[
 
 /// Words that mean less in these languages.
 const EXCEPT: &[(&str, &[&str])] = &[
-    ("awk", &["exec", "spawn", "fork", "load", "unlink", "Process", "execute", "eval", "socket", "chmod", "chown"]),
+    (
+        "awk",
+        &[
+            "exec", "spawn", "fork", "load", "unlink", "Process", "execute", "eval", "socket", "chmod",
+            "chown",
+        ],
+    ),
     ("lisp", &["load", "eval"]),
 ];
 
 /// Judges code by its words and by the texts in quotes.
-pub(crate) fn judge(language: &str, text: &str, place: Place<'_>, cwd: Option<&str>, level: usize, context: &mut Context) {
+pub(crate) fn judge(
+    language: &str,
+    text: &str,
+    place: Place<'_>,
+    cwd: Option<&str>,
+    level: usize,
+    context: &mut Context,
+) {
     let whole = Span::new(0, u32::try_from(text.len()).unwrap_or(u32::MAX));
     context.text(text);
     if text.len() > crate::code::MOST_BYTES {
@@ -29,12 +88,16 @@ pub(crate) fn judge(language: &str, text: &str, place: Place<'_>, cwd: Option<&s
         return;
     }
     let except = EXCEPT.iter().find(|(name, _)| *name == language).map_or(&[][..], |(_, words)| words);
-    let words = WORDS.iter().filter(|(name, _)| matches!(*name, "*") || *name == language).flat_map(|(_, words)| *words);
+    let words = WORDS
+        .iter()
+        .filter(|(name, _)| matches!(*name, "*") || *name == language)
+        .flat_map(|(_, words)| *words);
     let bare = without_strings(text);
     let hit = words.filter(|word| !except.contains(word)).find(|word| has_word(&bare, word));
     let backquote = matches!(language, "perl" | "ruby" | "php" | "julia") && bare.contains('`');
     let percent = language == "ruby" && bare.contains("%x");
-    let pipe = language == "awk" && awk_pipes(&bare) || language == "perl" && bare.contains("open") && text.contains('|');
+    let pipe = language == "awk" && awk_pipes(&bare)
+        || language == "perl" && bare.contains("open") && text.contains('|');
     if let Some(word) = hit {
         context.trouble("code-runs", whole, &format!("this {language} code calls `{word}`"));
     } else if backquote || percent || pipe {
@@ -42,7 +105,9 @@ pub(crate) fn judge(language: &str, text: &str, place: Place<'_>, cwd: Option<&s
     }
     let danger = hit.is_some() || backquote || percent || pipe;
     for literal in strings(text) {
-        if let Some(why) = crate::checks::secrets::secret(&crate::value::Val::text(&*literal), cwd, place.home) {
+        if let Some(why) =
+            crate::checks::secrets::secret(&crate::value::Val::text(&*literal), cwd, place.home)
+        {
             context.trouble("code-secret", whole, &format!("this {language} code names `{literal}`: {why}"));
         }
         if danger && level < 12 {
@@ -127,9 +192,13 @@ impl Sed {
 pub(crate) fn sed_runs(program: &str) -> Option<Sed> {
     for line in program.split(['\n', ';']) {
         let line = line.trim_start();
-        let command = line.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '$' | ',' | '!' | ' ' | '{' | '~' | '+'));
+        let command = line.trim_start_matches(|c: char| {
+            c.is_ascii_digit() || matches!(c, '$' | ',' | '!' | ' ' | '{' | '~' | '+')
+        });
         let command = match command.strip_prefix('/') {
-            Some(rest) => rest.split_once('/').map_or("", |(_, after)| after.trim_start_matches([' ', '!', 'I', 'M', ',', '{'])),
+            Some(rest) => rest
+                .split_once('/')
+                .map_or("", |(_, after)| after.trim_start_matches([' ', '!', 'I', 'M', ',', '{'])),
             None => command,
         };
         if let Some(rest) = command.strip_prefix('e')

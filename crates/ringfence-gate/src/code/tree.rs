@@ -62,8 +62,12 @@ fn rules(of: Language) -> Option<&'static Rules> {
     static PYTHON: OnceLock<Option<Rules>> = OnceLock::new();
     static JAVASCRIPT: OnceLock<Option<Rules>> = OnceLock::new();
     match of {
-        Language::Python => PYTHON.get_or_init(|| load(of, include_str!("../../queries/python.scm"))).as_ref(),
-        Language::JavaScript => JAVASCRIPT.get_or_init(|| load(of, include_str!("../../queries/javascript.scm"))).as_ref(),
+        Language::Python => {
+            PYTHON.get_or_init(|| load(of, include_str!("../../queries/python.scm"))).as_ref()
+        }
+        Language::JavaScript => {
+            JAVASCRIPT.get_or_init(|| load(of, include_str!("../../queries/javascript.scm"))).as_ref()
+        }
         Language::Shell | Language::Other(_) | Language::Unknown => None,
     }
 }
@@ -119,8 +123,23 @@ fn does(word: &str) -> Option<Does> {
 /// Names of rules are part of what is shown, so there is a fixed set of them.
 fn rule_name(word: &str) -> Option<&'static str> {
     const NAMES: &[&str] = &[
-        "runs-shell", "runs-program", "dynamic-code", "dynamic-import", "inner-workings", "passed-around", "removes", "opens", "reads",
-        "writes", "changes", "links", "privilege", "signals", "native-code", "sends-environment", "sets-variable",
+        "runs-shell",
+        "runs-program",
+        "dynamic-code",
+        "dynamic-import",
+        "inner-workings",
+        "passed-around",
+        "removes",
+        "opens",
+        "reads",
+        "writes",
+        "changes",
+        "links",
+        "privilege",
+        "signals",
+        "native-code",
+        "sends-environment",
+        "sets-variable",
     ];
     NAMES.iter().find(|name| **name == word).copied()
 }
@@ -139,11 +158,22 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Judges a program into `context`.
-pub(crate) fn judge(of: Language, text: &str, place: Place<'_>, cwd: Option<&str>, level: usize, context: &mut Context) {
+pub(crate) fn judge(
+    of: Language,
+    text: &str,
+    place: Place<'_>,
+    cwd: Option<&str>,
+    level: usize,
+    context: &mut Context,
+) {
     let whole = Span::new(0, u32::try_from(text.len()).unwrap_or(u32::MAX));
     context.text(text);
     if text.len() > MOST_BYTES {
         context.trouble("too-large", whole, "the code is too long to be judged");
+        return;
+    }
+    if is_deep(text) {
+        context.trouble("too-deep", whole, "brackets are nested too deep to be judged");
         return;
     }
     let (Some(language), Some(rules)) = (language(of), rules(of)) else {
@@ -174,6 +204,19 @@ pub(crate) fn judge(of: Language, text: &str, place: Place<'_>, cwd: Option<&str
     }
 }
 
+/// Whether brackets go deeper than any honest program's. Those in strings count; that does no harm.
+pub(crate) fn is_deep(text: &str) -> bool {
+    let mut depth = 0i32;
+    text.bytes().any(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = (depth - 1).max(0),
+            _ => {}
+        }
+        depth > 200
+    })
+}
+
 struct Program<'a> {
     of: Language,
     names: Names<'a>,
@@ -198,12 +241,22 @@ impl<'a> Program<'a> {
                 return;
             }
         }
-        let Some(node) = capture("call").or_else(|| capture("reference")).or_else(|| capture("target")) else { return };
+        let Some(node) = capture("call").or_else(|| capture("reference")).or_else(|| capture("target"))
+        else {
+            return;
+        };
         let receiver = capture("receiver");
         self.act(rule, node, receiver, capture("value"), subject.as_deref().unwrap_or_default());
     }
 
-    fn act(&mut self, rule: &CodeRule, node: Node<'_>, receiver: Option<Node<'_>>, value: Option<Node<'_>>, subject: &str) {
+    fn act(
+        &mut self,
+        rule: &CodeRule,
+        node: Node<'_>,
+        receiver: Option<Node<'_>>,
+        value: Option<Node<'_>>,
+        subject: &str,
+    ) {
         let first = self.names.argument(node, 0);
         let first_value = || first.map_or_else(Val::unknown, |first| self.names.value(first, 0));
         let receiver_value = || receiver.map_or_else(Val::unknown, |receiver| self.names.value(receiver, 0));
@@ -234,7 +287,14 @@ impl<'a> Program<'a> {
                 let text = first_value();
                 match text.known() {
                     Some(code) if self.level < 12 => {
-                        let findings = super::judge_within(self.of, code, self.place, self.cwd, self.level + 1, self.context);
+                        let findings = super::judge_within(
+                            self.of,
+                            code,
+                            self.place,
+                            self.cwd,
+                            self.level + 1,
+                            self.context,
+                        );
                         self.context.adopt(findings, span(node));
                     }
                     _ => self.ask(rule, node, subject),
@@ -252,8 +312,13 @@ impl<'a> Program<'a> {
             Does::Write => self.file(node, ": > ", &first_value()),
             Does::WriteReceiver => self.file(node, ": > ", &receiver_value()),
             Does::Open => {
-                let mode = self.names.argument(node, 1).map(|mode| self.names.value(mode, 0)).or_else(|| self.keyword(node, "mode"));
-                let writes = mode.is_some_and(|mode| mode.known().is_none_or(|mode| mode.contains(['w', 'a', 'x', '+'])));
+                let mode = self
+                    .names
+                    .argument(node, 1)
+                    .map(|mode| self.names.value(mode, 0))
+                    .or_else(|| self.keyword(node, "mode"));
+                let writes = mode
+                    .is_some_and(|mode| mode.known().is_none_or(|mode| mode.contains(['w', 'a', 'x', '+'])));
                 let path = first_value();
                 self.file(node, if writes && subject != "pathlib.Path" { ": > " } else { "cat -- " }, &path);
             }
@@ -283,14 +348,18 @@ impl<'a> Program<'a> {
             }
             Does::Putenv => {
                 let name = first_value();
-                let value = self.names.argument(node, 1).map_or_else(Val::unknown, |value| self.names.value(value, 0));
+                let value = self
+                    .names
+                    .argument(node, 1)
+                    .map_or_else(Val::unknown, |value| self.names.value(value, 0));
                 self.variable(node, name.known().unwrap_or("LD_PRELOAD"), &value);
             }
         }
     }
 
     fn ask(&mut self, rule: &CodeRule, node: Node<'_>, subject: &str) {
-        let message = if subject.is_empty() { rule.reason.clone() } else { format!("`{subject}`: {}", rule.reason) };
+        let message =
+            if subject.is_empty() { rule.reason.clone() } else { format!("`{subject}`: {}", rule.reason) };
         self.context.trouble(rule.rule, span(node), &message);
     }
 
@@ -303,7 +372,8 @@ impl<'a> Program<'a> {
     }
 
     fn shell(&mut self, node: Node<'_>, text: &str) {
-        let findings = super::judge_within(Language::Shell, text, self.place, self.cwd, self.level + 1, self.context);
+        let findings =
+            super::judge_within(Language::Shell, text, self.place, self.cwd, self.level + 1, self.context);
         self.context.adopt(findings, span(node));
     }
 
@@ -345,12 +415,19 @@ impl<'a> Program<'a> {
         if path.segs().first().is_some_and(|seg| matches!(seg, Seg::Text(_))) && !path.has_unknown() {
             self.shell(node, &format!("{command}{}", quote(path)));
         } else if let Some(why) = crate::checks::secrets::secret(path, self.cwd, self.place.home) {
-            self.context.trouble("code-secret", span(node), &format!("a file that may hold secrets is used: {why}"));
+            self.context.trouble(
+                "code-secret",
+                span(node),
+                &format!("a file that may hold secrets is used: {why}"),
+            );
         }
     }
 
     fn variable(&mut self, node: Node<'_>, name: &str, value: &Val) {
-        if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        if !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+        {
             self.shell(node, &format!("export {name}={}", quote(value)));
         }
     }
@@ -366,7 +443,8 @@ impl<'a> Program<'a> {
     fn keyword_text(&self, call: Node<'_>, name: &str) -> Option<&'a str> {
         let arguments = call.child_by_field_name("arguments")?;
         let named = children(arguments).find(|child| {
-            child.kind() == "keyword_argument" && child.child_by_field_name("name").is_some_and(|n| self.names.source(n) == name)
+            child.kind() == "keyword_argument"
+                && child.child_by_field_name("name").is_some_and(|n| self.names.source(n) == name)
         })?;
         named.child_by_field_name("value").map(|value| self.names.source(value))
     }
@@ -404,9 +482,21 @@ fn is_passed_around(node: Node<'_>) -> bool {
     let Some(parent) = node.parent() else { return false };
     match parent.kind() {
         "call" | "call_expression" => parent.child_by_field_name("function") != Some(node),
-        "attribute" | "member_expression" | "import_specifier" | "import_clause" | "namespace_import" | "dotted_name" | "aliased_import"
-        | "import_from_statement" | "import_statement" | "function_definition" | "class_definition" | "keyword_argument"
-        | "formal_parameters" | "parameters" | "pair" => false,
+        "attribute"
+        | "member_expression"
+        | "import_specifier"
+        | "import_clause"
+        | "namespace_import"
+        | "dotted_name"
+        | "aliased_import"
+        | "import_from_statement"
+        | "import_statement"
+        | "function_definition"
+        | "class_definition"
+        | "keyword_argument"
+        | "formal_parameters"
+        | "parameters"
+        | "pair" => false,
         "assignment" | "assignment_expression" | "variable_declarator" => {
             let left = parent.child_by_field_name("left").or_else(|| parent.child_by_field_name("name"));
             left != Some(node)

@@ -53,7 +53,11 @@ pub fn items<'a>(args: &'a [Arg], options: Options) -> Vec<Item<'a>> {
                 let name = format!("-{letter}");
                 if options.short.contains(letter) {
                     let glued = arg.val.skip(at + letter.len_utf8());
-                    let value = if glued.segs().is_empty() { rest.next().map(|n| n.val.clone()) } else { Some(glued) };
+                    let value = if glued.segs().is_empty() {
+                        rest.next().map(|n| n.val.clone())
+                    } else {
+                        Some(glued)
+                    };
                     items.push(Item::Option { name, value, arg });
                     break;
                 }

@@ -38,7 +38,9 @@ impl Eval<'_> {
         let next: Option<Rc<str>> = match target {
             None => self.st.home().map(Rc::from),
             Some(arg) if arg.is("-") => self.st.previous.clone(),
-            Some(arg) => AbsPath::of(&arg.val, self.st.cwd.as_deref()).and_then(|path| path.known()).map(Rc::from),
+            Some(arg) => {
+                AbsPath::of(&arg.val, self.st.cwd.as_deref()).and_then(|path| path.known()).map(Rc::from)
+            }
         };
         self.st.previous = std::mem::replace(&mut self.st.cwd, next);
     }
@@ -101,7 +103,9 @@ impl Eval<'_> {
                 continue;
             }
             if word.starts_with('-') {
-                skip = word.ends_with(['d', 'i', 'n', 'N', 'p', 't', 'u', 'O', 's', 'c', 'C']) && word.len() == 2 && word != "-s";
+                skip = word.ends_with(['d', 'i', 'n', 'N', 'p', 't', 'u', 'O', 's', 'c', 'C'])
+                    && word.len() == 2
+                    && word != "-s";
                 continue;
             }
             if !word.is_empty() && (name != "getopts" || !word.contains(':')) {
@@ -118,7 +122,8 @@ impl Eval<'_> {
         {
             let mut words = vec![Arg::new(Val::text("printf"), call.span)];
             words.extend(rest.iter().cloned());
-            let value = super::output::known("printf", &words, &self.input, None).unwrap_or_else(Val::unknown);
+            let value =
+                super::output::known("printf", &words, &self.input, None).unwrap_or_else(Val::unknown);
             self.assigned(name, &value, call.span);
             self.st.set(name, Var::Scalar(value));
         }
@@ -149,7 +154,9 @@ impl Eval<'_> {
             self.out.trouble("source-unknown", file.span, &message);
             return;
         }
-        let Some(path) = AbsPath::of(&file.val, self.st.cwd.as_deref()).and_then(|path| path.known()) else { return };
+        let Some(path) = AbsPath::of(&file.val, self.st.cwd.as_deref()).and_then(|path| path.known()) else {
+            return;
+        };
         if matches!(path.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
             self.out.trouble("source-unknown", file.span, "standard input is taken in as a script");
             return;
@@ -157,7 +164,11 @@ impl Eval<'_> {
         match self.st.written.get(&path).cloned() {
             Some(Written::Text(text)) => self.nested(&text, file.span, None, true),
             Some(Written::Foreign) => {
-                self.out.trouble("run-fetched", file.span, "what was fetched or decoded is taken in as a script");
+                self.out.trouble(
+                    "run-fetched",
+                    file.span,
+                    "what was fetched or decoded is taken in as a script",
+                );
             }
             None => {}
         }
@@ -165,7 +176,11 @@ impl Eval<'_> {
 
     fn trap(&mut self, args: &[Arg]) {
         let Some(action) = args.iter().find(|arg| !arg.is("--")) else { return };
-        if args.len() < 2 || action.is("-") || action.is("") || action.known().is_some_and(|word| word.starts_with('-')) {
+        if args.len() < 2
+            || action.is("-")
+            || action.is("")
+            || action.known().is_some_and(|word| word.starts_with('-'))
+        {
             return;
         }
         self.later(action, "`trap` runs a text that only running can tell");
@@ -174,7 +189,10 @@ impl Eval<'_> {
     fn alias(&mut self, args: &[Arg]) {
         for arg in args {
             if let Some((_, value)) = arg.val.split_once('=') {
-                self.later(&Arg::new(value, arg.span), "an alias stands for a text that only running can tell");
+                self.later(
+                    &Arg::new(value, arg.span),
+                    "an alias stands for a text that only running can tell",
+                );
             }
         }
     }

@@ -85,7 +85,11 @@ impl<'g> Eval<'g> {
         let script = match ringfence_bash::parse(text) {
             Ok(script) => script,
             Err(error) => {
-                self.out.trouble("unparseable", span, &format!("the inner text cannot be read: {}", error.message()));
+                self.out.trouble(
+                    "unparseable",
+                    span,
+                    &format!("the inner text cannot be read: {}", error.message()),
+                );
                 return;
             }
         };
@@ -129,6 +133,9 @@ impl<'g> Eval<'g> {
     pub(crate) fn script(&mut self, script: &Script) -> Vec<Brief> {
         let mut briefs = vec![];
         for item in &script.items {
+            if self.commands > MOST_COMMANDS {
+                break;
+            }
             briefs.extend(self.item(item));
             briefs.truncate(32);
         }
@@ -182,20 +189,33 @@ impl<'g> Eval<'g> {
                 last.push(Brief { name: String::new(), foreign: false, output: None });
             }
             upstream.extend(last.iter().cloned());
+            // What came long before matters only if it brought something from elsewhere.
+            if upstream.len() > 32 {
+                let foreign = upstream.iter().any(|brief| brief.foreign);
+                upstream.drain(..upstream.len() - 32);
+                upstream[0].foreign |= foreign;
+            }
         }
         self.input = before;
         upstream
     }
 
+    /// Whether too much was read already. Nothing more is then.
+    fn exhausted(&mut self, span: Span) -> bool {
+        if self.commands > MOST_COMMANDS {
+            self.out.trouble("too-much", self.place(span), "there is too much here to judge");
+        }
+        self.commands > MOST_COMMANDS
+    }
+
     pub(crate) fn command(&mut self, command: &Command) -> Vec<Brief> {
+        self.commands += 1;
+        if self.exhausted(command.span) {
+            return vec![];
+        }
         if let CommandKind::Simple(simple) = &command.kind {
             if self.level == self.base {
                 self.seen.push(command.span);
-            }
-            self.commands += 1;
-            if self.commands > MOST_COMMANDS {
-                self.out.trouble("too-much", self.place(command.span), "there is too much here to judge");
-                return vec![];
             }
             return self.simple(command, simple);
         }
@@ -314,6 +334,9 @@ impl<'g> Eval<'g> {
             let mut briefs = vec![];
             let before = self.st.clone();
             for item in items {
+                if self.commands > MOST_COMMANDS {
+                    break;
+                }
                 self.st.set(name, Var::Scalar(item.val.clone()));
                 briefs.extend(self.script(body));
                 briefs.truncate(32);
@@ -325,7 +348,8 @@ impl<'g> Eval<'g> {
             self.st.join(&before);
             return briefs;
         }
-        let plain = |item: &Arg| item.known().is_some_and(|text| !text.contains('/') && !text.starts_with('.'));
+        let plain =
+            |item: &Arg| item.known().is_some_and(|text| !text.contains('/') && !text.starts_with('.'));
         let val = if items.iter().all(plain) { Val::star() } else { Val::unknown() };
         self.rounds(|eval| {
             eval.st.set(name, Var::Scalar(val.clone()));
@@ -443,7 +467,14 @@ impl<'g> Eval<'g> {
     }
 
     /// Hands a command to the checks.
-    pub(crate) fn emit(&mut self, args: &[Arg], name: &str, assigned: &[Assigned], redirs: &[Redir], span: Span) {
+    pub(crate) fn emit(
+        &mut self,
+        args: &[Arg],
+        name: &str,
+        assigned: &[Assigned],
+        redirs: &[Redir],
+        span: Span,
+    ) {
         let cmd = Cmd {
             args,
             name,

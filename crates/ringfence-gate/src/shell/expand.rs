@@ -280,7 +280,8 @@ impl Eval<'_> {
                 self.st.set(&param.name, Var::Unknown);
             }
             ParamOp::Value(ValueOp::Default) => {
-                let known = matches!(self.st.vars.get(&param.name), Some(Var::Scalar(val)) if !val.segs().is_empty());
+                let known =
+                    matches!(self.st.vars.get(&param.name), Some(Var::Scalar(val)) if !val.segs().is_empty());
                 if known {
                     self.plain(param, fields, quoted);
                     return;

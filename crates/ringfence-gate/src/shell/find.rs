@@ -5,13 +5,32 @@ use crate::value::{Arg, Seg, Val};
 
 /// Tests that leave only some of what there is.
 const FILTERS: &[&str] = &[
-    "-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-empty", "-newer", "-mtime", "-mmin",
-    "-atime", "-amin", "-ctime", "-cmin", "-size", "-perm", "-inum", "-samefile", "-lname",
+    "-name",
+    "-iname",
+    "-path",
+    "-ipath",
+    "-wholename",
+    "-regex",
+    "-iregex",
+    "-empty",
+    "-newer",
+    "-mtime",
+    "-mmin",
+    "-atime",
+    "-amin",
+    "-ctime",
+    "-cmin",
+    "-size",
+    "-perm",
+    "-inum",
+    "-samefile",
+    "-lname",
 ];
 
 /// Where `find` looks: the words before its expression.
 pub(crate) fn starts(args: &[Arg]) -> Vec<Arg> {
-    let is_option = |arg: &&Arg| matches!(arg.known(), Some("-H" | "-L" | "-P" | "-O3" | "-O2" | "-O1" | "-D"));
+    let is_option =
+        |arg: &&Arg| matches!(arg.known(), Some("-H" | "-L" | "-P" | "-O3" | "-O2" | "-O1" | "-D"));
     let begins = |arg: &&Arg| !arg.val.prefix().starts_with(['-', '(', '!', ',']) && !arg.is("");
     let starts: Vec<Arg> = args.iter().skip_while(is_option).take_while(begins).cloned().collect();
     if starts.is_empty() {
@@ -55,7 +74,8 @@ pub(crate) fn commands(name: &str, args: &[Arg]) -> Vec<Inner> {
             continue;
         }
         let begin = at + 1;
-        let length = args[begin..].iter().position(|arg| arg.is(";") || arg.is("+")).unwrap_or(args.len() - begin);
+        let length =
+            args[begin..].iter().position(|arg| arg.is(";") || arg.is("+")).unwrap_or(args.len() - begin);
         let command = &args[begin..begin + length];
         for place in found.iter().take(8) {
             let words: Vec<Arg> =

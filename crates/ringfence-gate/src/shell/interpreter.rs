@@ -30,7 +30,12 @@ struct Interpreter {
     module: &'static str,
 }
 
-const fn interpreter(name: &'static str, language: Language, code: &'static str, values: &'static str) -> Interpreter {
+const fn interpreter(
+    name: &'static str,
+    language: Language,
+    code: &'static str,
+    values: &'static str,
+) -> Interpreter {
     Interpreter { name, language, code, long: &[], values, long_values: &[], module: "" }
 }
 
@@ -56,7 +61,10 @@ const INTERPRETERS: &[Interpreter] = &[
     interpreter("tclsh", Language::Other("tcl"), "", ""),
     interpreter("wish", Language::Other("tcl"), "", ""),
     interpreter("expect", Language::Other("tcl"), "c", "f"),
-    Interpreter { long: &["--eval", "--rpc-eval"], ..interpreter("elixir", Language::Other("elixir"), "e", "r") },
+    Interpreter {
+        long: &["--eval", "--rpc-eval"],
+        ..interpreter("elixir", Language::Other("elixir"), "e", "r")
+    },
     Interpreter { long: &["-eval"], ..interpreter("erl", Language::Other("erlang"), "", "") },
     interpreter("guile", Language::Other("scheme"), "c", "l"),
     interpreter("racket", Language::Other("scheme"), "e", "lt"),
@@ -90,7 +98,8 @@ pub(crate) fn inner(name: &str, first: &Arg, args: &[Arg], input: &Input) -> Vec
         return inner;
     }
     let versioned = |entry: &&Interpreter| {
-        name.strip_prefix(entry.name).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '-'))
+        name.strip_prefix(entry.name)
+            .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '-'))
     };
     match INTERPRETERS.iter().find(versioned) {
         Some(entry) => code(entry, first, args, input),
@@ -109,7 +118,11 @@ fn shell(first: &Arg, args: &[Arg], input: &Input) -> Vec<Inner> {
         match word {
             "--" | "-" => break,
             "--rcfile" | "--init-file" => {
-                inner.push(Inner::opaque("rc-file", arg.span, "a shell is started with a start-up file of the text's choice"));
+                inner.push(Inner::opaque(
+                    "rc-file",
+                    arg.span,
+                    "a shell is started with a start-up file of the text's choice",
+                ));
                 at += 1;
             }
             "--command" | "--commands" => text_follows = true,
@@ -181,7 +194,11 @@ fn from_input(first: &Arg, input: &Input) -> Vec<Inner> {
         inner.push(Inner::opaque("pipe-to-shell", first.span, message));
     } else if let Some(file) = &input.file {
         if file.val.is_process() || file.known().is_none() {
-            inner.push(Inner::opaque("pipe-to-shell", first.span, "a shell reads commands that only running can tell"));
+            inner.push(Inner::opaque(
+                "pipe-to-shell",
+                first.span,
+                "a shell reads commands that only running can tell",
+            ));
         } else {
             inner.push(Inner::File { language: Language::Shell, path: file.clone() });
             inner.push(Inner::opaque("pipe-to-shell", first.span, "a shell reads its commands from a file"));
@@ -268,7 +285,9 @@ fn code(entry: &Interpreter, first: &Arg, args: &[Arg], input: &Input) -> Vec<In
     }
     let file = args.get(at).filter(|arg| !arg.is("--")).or_else(|| args.get(at + 1));
     match file {
-        Some(file) if file.is("-") || is_stdin(file) => inner.extend(code_from_input(entry.language, first, input)),
+        Some(file) if file.is("-") || is_stdin(file) => {
+            inner.extend(code_from_input(entry.language, first, input))
+        }
         Some(file) => inner.push(Inner::File { language: entry.language, path: file.clone() }),
         None => inner.extend(code_from_input(entry.language, first, input)),
     }

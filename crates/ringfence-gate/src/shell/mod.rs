@@ -19,8 +19,8 @@ mod wrapper;
 pub mod args;
 pub mod command;
 
-pub(crate) use eval::Eval;
 pub use command::{Assigned, Brief, Cmd, Input, Place, Redir};
+pub(crate) use eval::Eval;
 
 /// What the checks share with the evaluator.
 pub(crate) mod internals {

@@ -4,10 +4,12 @@ use super::command::Input;
 use crate::value::{Arg, Seg, Val};
 
 /// Programs that bring text from elsewhere.
-const FETCH: &[&str] = &["curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "aria2c", "lynx", "http", "xh"];
+const FETCH: &[&str] =
+    &["curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "aria2c", "lynx", "http", "xh"];
 
 /// Programs that make one text of another, so that its words cannot be read beforehand.
-const DECODE: &[&str] = &["base64", "base32", "basenc", "xxd", "uudecode", "openssl", "gpg", "zcat", "gunzip", "rev", "tr"];
+const DECODE: &[&str] =
+    &["base64", "base32", "basenc", "xxd", "uudecode", "openssl", "gpg", "zcat", "gunzip", "rev", "tr"];
 
 /// Whether what the program writes comes from the network or was decoded.
 pub(crate) fn is_foreign(name: &str, args: &[Arg]) -> bool {
@@ -20,7 +22,11 @@ pub(crate) fn known(name: &str, args: &[Arg], input: &Input, cwd: Option<&str>) 
     match name {
         "echo" => echo(rest),
         "printf" => printf(rest),
-        "cat" | "tee" if rest.iter().all(|arg| arg.is("-") || (name == "tee" && !arg.val.prefix().starts_with('-'))) => {
+        "cat" | "tee"
+            if rest
+                .iter()
+                .all(|arg| arg.is("-") || (name == "tee" && !arg.val.prefix().starts_with('-'))) =>
+        {
             input.text.clone()
         }
         "pwd" if rest.is_empty() => cwd.map(Val::text),
@@ -33,10 +39,15 @@ pub(crate) fn known(name: &str, args: &[Arg], input: &Input, cwd: Option<&str>) 
         "nproc" | "whoami" | "wc" if rest.is_empty() => Some(Val::star()),
         "id" if rest.len() == 1 => Some(Val::star()),
         "basename" if rest.len() == 1 => Some(Val::star()),
-        "git" if rest.first().is_some_and(|arg| arg.is("rev-parse")) && rest.iter().any(|arg| arg.is("HEAD")) => {
+        "git"
+            if rest.first().is_some_and(|arg| arg.is("rev-parse"))
+                && rest.iter().any(|arg| arg.is("HEAD")) =>
+        {
             Some(Val::star())
         }
-        "date" if rest.iter().all(|arg| arg.known().is_some_and(|word| !word.contains('/'))) => Some(Val::star()),
+        "date" if rest.iter().all(|arg| arg.known().is_some_and(|word| !word.contains('/'))) => {
+            Some(Val::star())
+        }
         _ => None,
     }
 }
@@ -119,7 +130,12 @@ pub(crate) fn unescape(text: &str) -> Option<String> {
     String::from_utf8(out).ok().filter(|text| !text.contains('\0'))
 }
 
-fn number(bytes: &mut std::iter::Peekable<std::str::Bytes<'_>>, base: u32, most: usize, start: u32) -> Option<u8> {
+fn number(
+    bytes: &mut std::iter::Peekable<std::str::Bytes<'_>>,
+    base: u32,
+    most: usize,
+    start: u32,
+) -> Option<u8> {
     let mut value = start;
     for _ in 0..most {
         let Some(digit) = bytes.peek().and_then(|byte| char::from(*byte).to_digit(base)) else { break };

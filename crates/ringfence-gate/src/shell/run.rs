@@ -78,9 +78,7 @@ impl Eval<'_> {
                 val.extend(new);
                 Var::Scalar(val)
             }
-            (Some(Var::Array(old)), Var::Array(new)) => {
-                Var::Array(old.iter().chain(new).cloned().collect())
-            }
+            (Some(Var::Array(old)), Var::Array(new)) => Var::Array(old.iter().chain(new).cloned().collect()),
             _ => Var::Unknown,
         }
     }
@@ -102,7 +100,11 @@ impl Eval<'_> {
     pub(crate) fn invoke(&mut self, call: Invocation<'_>) -> Vec<Brief> {
         let Some(first) = call.args.first() else { return vec![] };
         if call.depth > MOST_WRAPPERS {
-            self.out.trouble("too-deep", call.span, "programs that start one another go too deep to be judged");
+            self.out.trouble(
+                "too-deep",
+                call.span,
+                "programs that start one another go too deep to be judged",
+            );
             return vec![];
         }
         let Some(word) = first.known().map(str::to_owned) else {
@@ -138,7 +140,10 @@ impl Eval<'_> {
         let mut files = vec![];
         for pair in args.windows(2) {
             let flag = pair[0].known().unwrap_or_default();
-            if flag.starts_with('-') && flag.ends_with(['o', 'O']) || flag == "-out" || flag.starts_with("--output") {
+            if flag.starts_with('-') && flag.ends_with(['o', 'O'])
+                || flag == "-out"
+                || flag.starts_with("--output")
+            {
                 files.push(pair[1].val.clone());
             }
         }
@@ -166,7 +171,8 @@ impl Eval<'_> {
         for inner in unwrap(name, &call.args, &self.input, self.st.cwd.as_deref()) {
             match inner {
                 Inner::Command { args, assigned } => {
-                    let span = args.first().map_or(call.span, |first| first.span.to(args[args.len() - 1].span));
+                    let span =
+                        args.first().map_or(call.span, |first| first.span.to(args[args.len() - 1].span));
                     let inner = Invocation { args, assigned, redirs: &[], span, depth: call.depth + 1 };
                     briefs.extend(self.invoke(inner));
                 }
@@ -186,7 +192,8 @@ impl Eval<'_> {
                 self.nested(&known, text.span, positional, false);
             }
             None => {
-                let message = format!("a shell is given a text that only running can tell: `{}`", text.show());
+                let message =
+                    format!("a shell is given a text that only running can tell: `{}`", text.show());
                 self.out.trouble("unknown-text", text.span, &message);
             }
         }
@@ -195,7 +202,14 @@ impl Eval<'_> {
     fn code(&mut self, language: Language, text: &Arg) {
         match text.known() {
             Some(known) => {
-                let judged = code::judge_within(language, known, self.cx, self.st.cwd.as_deref(), self.level + 1, self.out);
+                let judged = code::judge_within(
+                    language,
+                    known,
+                    self.cx,
+                    self.st.cwd.as_deref(),
+                    self.level + 1,
+                    self.out,
+                );
                 self.out.adopt(judged, text.span);
             }
             None => {
@@ -212,7 +226,8 @@ impl Eval<'_> {
             self.out.trouble("run-output", path.span, message);
             return;
         }
-        let Some(known) = crate::path::AbsPath::of(&path.val, self.st.cwd.as_deref()).and_then(|p| p.known()) else {
+        let Some(known) = crate::path::AbsPath::of(&path.val, self.st.cwd.as_deref()).and_then(|p| p.known())
+        else {
             return;
         };
         match self.st.written.get(&known).cloned() {
@@ -241,7 +256,8 @@ impl Eval<'_> {
     fn remember(&mut self, redirs: &[Redir], briefs: &[Brief]) {
         for redir in redirs.iter().filter(|redir| redir.writes()) {
             let Some(target) = &redir.target else { continue };
-            let Some(path) = crate::path::AbsPath::of(&target.val, self.st.cwd.as_deref()).and_then(|p| p.known())
+            let Some(path) =
+                crate::path::AbsPath::of(&target.val, self.st.cwd.as_deref()).and_then(|p| p.known())
             else {
                 continue;
             };

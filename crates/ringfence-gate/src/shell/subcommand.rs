@@ -58,16 +58,33 @@ const OPTIONS: &[Runs] = &[
 /// Values of options that make nothing run.
 fn is_harmless(name: &str, value: &Val) -> bool {
     let Some(value) = value.known() else { return false };
-    let plain = ["zstd", "xz", "gzip", "pigz", "bzip2", "lz4", "lzip", "pbzip2", "lzop", "ssh", "cat", "less", "more"];
+    let plain = [
+        "zstd", "xz", "gzip", "pigz", "bzip2", "lz4", "lzip", "pbzip2", "lzop", "ssh", "cat", "less", "more",
+    ];
     let word = value.split_whitespace().next().unwrap_or_default();
     match name {
-        "php" => !value.contains("auto_") && !value.contains("extension") && !value.contains("disable_functions"),
-        "cargo" => !["wrapper", "runner", "linker", "rustc", "rustdoc", "credential", "alias", "include"]
-            .iter()
-            .any(|key| value.contains(key)) && value.contains('='),
+        "php" => {
+            !value.contains("auto_") && !value.contains("extension") && !value.contains("disable_functions")
+        }
+        "cargo" => {
+            !["wrapper", "runner", "linker", "rustc", "rustdoc", "credential", "alias", "include"]
+                .iter()
+                .any(|key| value.contains(key))
+                && value.contains('=')
+        }
         "ssh" | "scp" | "sftp" => {
             let key = value.to_ascii_lowercase();
-            !["proxycommand", "localcommand", "knownhostscommand", "proxyjump", "pkcs11", "include", "sendenv"].iter().any(|bad| key.contains(bad))
+            ![
+                "proxycommand",
+                "localcommand",
+                "knownhostscommand",
+                "proxyjump",
+                "pkcs11",
+                "include",
+                "sendenv",
+            ]
+            .iter()
+            .any(|bad| key.contains(bad))
         }
         "node" | "nodejs" | "bun" => !value.starts_with('/') && !value.contains(".."),
         "wget" => value.starts_with("robots"),
@@ -92,20 +109,32 @@ pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], inner: &mut Vec<Inn
             Takes::Shell => inner.push(Inner::shell(value.clone())),
             Takes::Program => match value.known().and_then(split_words) {
                 Some(words) => {
-                    inner.push(Inner::command(words.into_iter().map(|w| Arg::new(Val::text(w), value.span)).collect()));
+                    inner.push(Inner::command(
+                        words.into_iter().map(|w| Arg::new(Val::text(w), value.span)).collect(),
+                    ));
                 }
                 None => inner.push(Inner::shell(value.clone())),
             },
             Takes::Opaque => {}
         }
-        let shown = if short.starts_with('-') && args.iter().any(|arg| arg.val.prefix().starts_with(short)) { short } else { long };
-        inner.push(Inner::opaque("option-runs", value.span, format!("`{name} {shown}` runs `{}`", value.show())));
+        let shown = if short.starts_with('-') && args.iter().any(|arg| arg.val.prefix().starts_with(short)) {
+            short
+        } else {
+            long
+        };
+        inner.push(Inner::opaque(
+            "option-runs",
+            value.span,
+            format!("`{name} {shown}` runs `{}`", value.show()),
+        ));
     }
     match name {
         "git" => super::super::checks::git::inner(args, inner),
         "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => awk(args, inner),
         "sed" | "gsed" => sed(args, inner),
-        "vim" | "vi" | "nvim" | "ex" | "view" | "gvim" | "rvim" | "less" | "more" | "ed" => editor(name, args, inner),
+        "vim" | "vi" | "nvim" | "ex" | "view" | "gvim" | "rvim" | "less" | "more" | "ed" => {
+            editor(name, args, inner)
+        }
         "psql" | "mysql" | "sqlite3" | "sqlite" | "mariadb" => client(args, inner),
         "gdb" | "lldb" => debugger(args, inner),
         "make" | "gmake" => make(first, args, inner),
@@ -115,7 +144,10 @@ pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], inner: &mut Vec<Inn
 }
 
 fn awk(args: &[Arg], inner: &mut Vec<Inner>) {
-    let options = super::args::Options { short: "Fvfieo", long: &["--field-separator", "--assign", "--file", "--include"] };
+    let options = super::args::Options {
+        short: "Fvfieo",
+        long: &["--field-separator", "--assign", "--file", "--include"],
+    };
     let has_file = option_value(args, "-f", "--file").is_some();
     let program = super::args::operands(args, options).into_iter().next().cloned();
     if let (Some(program), false) = (program, has_file) {
@@ -127,7 +159,11 @@ fn sed(args: &[Arg], inner: &mut Vec<Inner>) {
     let options = super::args::Options { short: "eflE", long: &["--expression", "--file", "--line-length"] };
     let mut programs: Vec<Arg> = option_value(args, "-e", "--expression").into_iter().collect();
     if programs.is_empty() && option_value(args, "-f", "--file").is_none() {
-        programs.extend(super::args::operands(args, super::args::Options { short: "fl", ..options }).first().map(|arg| (*arg).clone()));
+        programs.extend(
+            super::args::operands(args, super::args::Options { short: "fl", ..options })
+                .first()
+                .map(|arg| (*arg).clone()),
+        );
     }
     for program in programs {
         let Some(text) = program.known() else { continue };
@@ -136,7 +172,11 @@ fn sed(args: &[Arg], inner: &mut Vec<Inner>) {
                 inner.push(Inner::shell(Arg::new(Val::text(command.clone()), program.span)));
             }
             if what.is_writing_outside() || matches!(what, code::Sed::Shell(_)) {
-                inner.push(Inner::opaque("option-runs", program.span, "this `sed` program runs commands or writes other files"));
+                inner.push(Inner::opaque(
+                    "option-runs",
+                    program.span,
+                    "this `sed` program runs commands or writes other files",
+                ));
             }
         }
     }
@@ -152,8 +192,22 @@ fn editor(name: &str, args: &[Arg], inner: &mut Vec<Inner>) {
         };
         let Some(command) = command else { continue };
         let bang = command.find('!').map(|at| &command[at + 1..]);
-        let runs = bang.is_some_and(|rest| !rest.is_empty() && !command.starts_with("wq") && !command.ends_with('!'));
-        let words = ["system(", "py ", "py3 ", "python", "lua ", "perl ", "ruby ", "terminal", "term ", "job_start", "w !", "r !"];
+        let runs = bang
+            .is_some_and(|rest| !rest.is_empty() && !command.starts_with("wq") && !command.ends_with('!'));
+        let words = [
+            "system(",
+            "py ",
+            "py3 ",
+            "python",
+            "lua ",
+            "perl ",
+            "ruby ",
+            "terminal",
+            "term ",
+            "job_start",
+            "w !",
+            "r !",
+        ];
         if runs || words.iter().any(|word| command.contains(word)) {
             if let Some(text) = bang.filter(|_| runs) {
                 inner.push(Inner::shell(Arg::new(Val::text(text.trim()), arg.span)));
@@ -175,7 +229,11 @@ fn client(args: &[Arg], inner: &mut Vec<Inner>) {
                 .or_else(|| line.strip_prefix("system "));
             if let Some(command) = command {
                 inner.push(Inner::shell(Arg::new(Val::text(command.trim()), arg.span)));
-                inner.push(Inner::opaque("option-runs", arg.span, "the client is told to run a shell command"));
+                inner.push(Inner::opaque(
+                    "option-runs",
+                    arg.span,
+                    "the client is told to run a shell command",
+                ));
             }
         }
     }
@@ -199,11 +257,18 @@ fn debugger(args: &[Arg], inner: &mut Vec<Inner>) {
         }
         let Some(value) = iter.next() else { return };
         let text = value.known().unwrap_or("!");
-        let shell = text.strip_prefix('!').or_else(|| text.strip_prefix("shell ")).or_else(|| text.strip_prefix("platform shell "));
+        let shell = text
+            .strip_prefix('!')
+            .or_else(|| text.strip_prefix("shell "))
+            .or_else(|| text.strip_prefix("platform shell "));
         if let Some(shell) = shell {
             inner.push(Inner::shell(Arg::new(Val::text(shell.trim()), value.span)));
         }
-        if shell.is_some() || text.starts_with("python") || text.starts_with("source") || text.contains("system(") {
+        if shell.is_some()
+            || text.starts_with("python")
+            || text.starts_with("source")
+            || text.contains("system(")
+        {
             inner.push(Inner::opaque("option-runs", value.span, "the debugger is told to run a command"));
         }
     }
@@ -214,9 +279,14 @@ fn make(first: &Arg, args: &[Arg], inner: &mut Vec<Inner>) {
         if let Some((name, value)) = arg.val.split_once('=')
             && matches!(name, "SHELL" | ".SHELLFLAGS" | "MAKEFLAGS")
         {
-            let harmless = value.known().is_some_and(|word| matches!(word, "/bin/sh" | "/bin/bash" | "bash" | "sh"));
+            let harmless =
+                value.known().is_some_and(|word| matches!(word, "/bin/sh" | "/bin/bash" | "bash" | "sh"));
             if !harmless {
-                inner.push(Inner::opaque("option-runs", arg.span, format!("`make` is told which shell to use: `{}`", arg.show())));
+                inner.push(Inner::opaque(
+                    "option-runs",
+                    arg.span,
+                    format!("`make` is told which shell to use: `{}`", arg.show()),
+                ));
             }
         }
     }

@@ -84,7 +84,8 @@ fn env(args: &[Arg]) -> Vec<Inner> {
                 };
                 return split_string(&value, more);
             }
-            let takes = glued.is_none() && (long.starts_with("un") || long.starts_with("ch") || long.starts_with("argv"));
+            let takes = glued.is_none()
+                && (long.starts_with("un") || long.starts_with("ch") || long.starts_with("argv"));
             rest = if takes { more.get(1..).unwrap_or_default() } else { more };
             continue;
         }
@@ -135,12 +136,22 @@ fn env(args: &[Arg]) -> Vec<Inner> {
 /// `env -S` splits by rules of its own; what is plain is read as a shell would read it.
 fn split_string(text: &Arg, more: &[Arg]) -> Vec<Inner> {
     let Some(known) = text.known() else {
-        return vec![Inner::opaque("unknown-text", text.span, "`env -S` is given a text that only running can tell")];
+        return vec![Inner::opaque(
+            "unknown-text",
+            text.span,
+            "`env -S` is given a text that only running can tell",
+        )];
     };
     let mut args = vec![Arg::new(Val::text("env"), text.span)];
     match split_words(known) {
         Some(words) => args.extend(words.into_iter().map(|word| Arg::new(Val::text(word), text.span))),
-        None => return vec![Inner::opaque("unknown-text", text.span, "`env -S` is given a text that cannot be split")],
+        None => {
+            return vec![Inner::opaque(
+                "unknown-text",
+                text.span,
+                "`env -S` is given a text that cannot be split",
+            )];
+        }
     }
     args.extend(more.iter().cloned());
     vec![Inner::command(args)]
@@ -184,7 +195,8 @@ fn xargs(args: &[Arg], input: &Input) -> Vec<Inner> {
         }
         rest = more;
         if let Some(long) = word.strip_prefix("--") {
-            let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            let (name, value) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
             from_file |= name.starts_with("arg-f");
             if name.starts_with("rep") {
                 replace = Some(value.unwrap_or("{}").to_owned());

@@ -32,10 +32,35 @@ const fn after(
 
 const WRAPPERS: &[Wrapper] = &[
     plain(&[
-        "nohup", "setsid", "builtin", "eatmydata", "unbuffer", "catchsegv", "dbus-run-session", "torsocks",
-        "torify", "proxychains", "proxychains4", "rlwrap", "caffeinate", "ddtrace-run", "linux32", "linux64",
-        "i386", "x86_64", "chronic", "ifne", "errno", "sem", "cpulimit", "softlimit", "setuidgid", "envuidgid",
-        "xvfb-run", "choom", "pipesz",
+        "nohup",
+        "setsid",
+        "builtin",
+        "eatmydata",
+        "unbuffer",
+        "catchsegv",
+        "dbus-run-session",
+        "torsocks",
+        "torify",
+        "proxychains",
+        "proxychains4",
+        "rlwrap",
+        "caffeinate",
+        "ddtrace-run",
+        "linux32",
+        "linux64",
+        "i386",
+        "x86_64",
+        "chronic",
+        "ifne",
+        "errno",
+        "sem",
+        "cpulimit",
+        "softlimit",
+        "setuidgid",
+        "envuidgid",
+        "xvfb-run",
+        "choom",
+        "pipesz",
     ]),
     with(&["nice", "gnice"], "n", &["--adjustment"]),
     with(&["command"], "", &[]),
@@ -47,7 +72,11 @@ const WRAPPERS: &[Wrapper] = &[
     with(&["doas"], "uC", &[]),
     with(&["pkexec", "run0"], "uD", &["--user", "--chdir", "--unit"]),
     with(&["setpriv"], "", &["--reuid", "--regid", "--groups", "--inh-caps", "--bounding-set"]),
-    with(&["numactl"], "NmCipl", &["--interleave", "--cpunodebind", "--physcpubind", "--membind", "--preferred"]),
+    with(
+        &["numactl"],
+        "NmCipl",
+        &["--interleave", "--cpunodebind", "--physcpubind", "--membind", "--preferred"],
+    ),
     with(&["prlimit"], "po", &["--pid", "--output"]),
     with(&["strace", "ltrace"], "abeEIoOpPsSuUnA", &["--trace", "--output", "--attach", "--user"]),
     with(&["valgrind", "heaptrack", "uftrace"], "", &[]),
@@ -76,7 +105,23 @@ const SUBCOMMANDS: &[(&str, &[&str], Options)] = &[
     ("micromamba", &["run"], Options { short: "np", long: &["--name", "--prefix", "--cwd"] }),
     ("pipenv", &["run"], Options { short: "", long: &[] }),
     ("poetry", &["run"], Options { short: "CP", long: &["--directory", "--project"] }),
-    ("uv", &["run"], Options { short: "pm", long: &["--with", "--python", "--project", "--directory", "--extra", "--group", "--env-file", "--module"] }),
+    (
+        "uv",
+        &["run"],
+        Options {
+            short: "pm",
+            long: &[
+                "--with",
+                "--python",
+                "--project",
+                "--directory",
+                "--extra",
+                "--group",
+                "--env-file",
+                "--module",
+            ],
+        },
+    ),
     ("rye", &["run"], Options { short: "", long: &[] }),
     ("pdm", &["run"], Options { short: "p", long: &["--project"] }),
     ("hatch", &["run"], Options { short: "", long: &[] }),
@@ -86,7 +131,11 @@ const SUBCOMMANDS: &[(&str, &[&str], Options)] = &[
     ("yarn", &["exec", "dlx"], Options { short: "p", long: &[] }),
     ("mise", &["exec", "x"], Options { short: "", long: &[] }),
     ("asdf", &["exec"], Options { short: "", long: &[] }),
-    ("perf", &["stat", "record", "trace", "mem", "sched", "lock"], Options { short: "ecFoprx", long: &["--event", "--output"] }),
+    (
+        "perf",
+        &["stat", "record", "trace", "mem", "sched", "lock"],
+        Options { short: "ecFoprx", long: &["--event", "--output"] },
+    ),
     ("coverage", &["run"], Options { short: "m", long: &["--source", "--omit", "--include", "--rcfile"] }),
     ("kubectl", &["exec"], Options { short: "cnf", long: &["--container", "--namespace"] }),
     ("rustup", &["run"], Options { short: "", long: &[] }),
@@ -127,7 +176,9 @@ pub(crate) fn skip_options(args: &[Arg], options: Options) -> usize {
 
 /// What `name` runs, if it is a wrapper.
 pub(crate) fn inner(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
-    if name == "command" && args.first().is_some_and(|arg| arg.known().is_some_and(|w| matches!(w, "-v" | "-V" | "-pv"))) {
+    if name == "command"
+        && args.first().is_some_and(|arg| arg.known().is_some_and(|w| matches!(w, "-v" | "-V" | "-pv")))
+    {
         return Some(vec![]);
     }
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
@@ -187,7 +238,8 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
             option_value(&args[at..], "-c", "--command").map(|text| vec![Inner::shell(text)])
         }
         "nix-shell" | "nix" => {
-            let mut inner: Vec<Inner> = option_value(args, "--run", "--run").map(Inner::shell).into_iter().collect();
+            let mut inner: Vec<Inner> =
+                option_value(args, "--run", "--run").map(Inner::shell).into_iter().collect();
             if let Some(at) = args.iter().position(|arg| arg.is("-c") || arg.is("--command")) {
                 let rest = &args[at + 1..];
                 if name == "nix" && !rest.is_empty() {
@@ -199,7 +251,18 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
             Some(inner)
         }
         "hyperfine" => {
-            let options = Options { short: "wmMrspPLDSCNu", long: &["--warmup", "--runs", "--min-runs", "--max-runs", "--export-json", "--export-markdown", "--style"] };
+            let options = Options {
+                short: "wmMrspPLDSCNu",
+                long: &[
+                    "--warmup",
+                    "--runs",
+                    "--min-runs",
+                    "--max-runs",
+                    "--export-json",
+                    "--export-markdown",
+                    "--style",
+                ],
+            };
             let mut inner: Vec<Inner> =
                 super::args::operands(args, options).into_iter().cloned().map(Inner::shell).collect();
             inner.extend(option_value(args, "-p", "--prepare").map(Inner::shell));
@@ -209,7 +272,22 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
         "tmux" => {
             let at = args.iter().position(|arg| {
                 arg.known().is_some_and(|word| {
-                    matches!(word, "new" | "new-session" | "neww" | "new-window" | "split-window" | "splitw" | "run" | "run-shell" | "respawn-pane" | "send-keys" | "send" | "if-shell" | "pipe-pane")
+                    matches!(
+                        word,
+                        "new"
+                            | "new-session"
+                            | "neww"
+                            | "new-window"
+                            | "split-window"
+                            | "splitw"
+                            | "run"
+                            | "run-shell"
+                            | "respawn-pane"
+                            | "send-keys"
+                            | "send"
+                            | "if-shell"
+                            | "pipe-pane"
+                    )
                 })
             })?;
             let rest = &args[at + 1..];
@@ -217,7 +295,8 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
             Some(rest.get(skip..).and_then(joined).map(Inner::shell).into_iter().collect())
         }
         "start-stop-daemon" => {
-            let program = option_value(args, "-x", "--exec").or_else(|| option_value(args, "-a", "--startas"))?;
+            let program =
+                option_value(args, "-x", "--exec").or_else(|| option_value(args, "-a", "--startas"))?;
             let mut words = vec![program];
             if let Some(at) = args.iter().position(|arg| arg.is("--")) {
                 words.extend(args[at + 1..].iter().cloned());
@@ -231,11 +310,16 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
         }
         "docker" | "podman" | "nerdctl" => Some(container(args)),
         _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") => {
-            let at = skip_options(args, Options { short: "", long: &["--library-path", "--preload", "--argv0"] });
+            let at =
+                skip_options(args, Options { short: "", long: &["--library-path", "--preload", "--argv0"] });
             let rest = args.get(at..).unwrap_or_default();
             let mut inner = vec![];
             if let Some(first) = rest.first() {
-                inner.push(Inner::opaque("loader", first.span, "the dynamic loader starts a program under another name"));
+                inner.push(Inner::opaque(
+                    "loader",
+                    first.span,
+                    "the dynamic loader starts a program under another name",
+                ));
                 inner.push(Inner::command(rest.to_vec()));
             }
             Some(inner)
@@ -246,13 +330,44 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
 
 /// What `docker run IMAGE …` and `docker exec CONTAINER …` run inside.
 fn container(args: &[Arg]) -> Vec<Inner> {
-    let Some(at) = args.iter().position(|arg| arg.known().is_some_and(|word| matches!(word, "run" | "exec" | "create"))) else {
+    let Some(at) =
+        args.iter().position(|arg| arg.known().is_some_and(|word| matches!(word, "run" | "exec" | "create")))
+    else {
         return vec![];
     };
     let rest = &args[at + 1..];
     let options = Options {
         short: "aceghlmpuvw",
-        long: &["--name", "--volume", "--mount", "--env", "--env-file", "--user", "--workdir", "--network", "--publish", "--entrypoint", "--platform", "--memory", "--cpus", "--label", "--hostname", "--add-host", "--gpus", "--shm-size", "--ulimit", "--cap-add", "--cap-drop", "--device", "--security-opt", "--tmpfs", "--restart", "--pid", "--ipc", "--userns"],
+        long: &[
+            "--name",
+            "--volume",
+            "--mount",
+            "--env",
+            "--env-file",
+            "--user",
+            "--workdir",
+            "--network",
+            "--publish",
+            "--entrypoint",
+            "--platform",
+            "--memory",
+            "--cpus",
+            "--label",
+            "--hostname",
+            "--add-host",
+            "--gpus",
+            "--shm-size",
+            "--ulimit",
+            "--cap-add",
+            "--cap-drop",
+            "--device",
+            "--security-opt",
+            "--tmpfs",
+            "--restart",
+            "--pid",
+            "--ipc",
+            "--userns",
+        ],
     };
     let skip = skip_options(rest, options) + 1;
     match rest.get(skip..) {
@@ -285,7 +400,11 @@ pub(crate) fn option_value(args: &[Arg], short: &str, long: &str) -> Option<Arg>
         if letter.len() == 1 && prefix.starts_with('-') && prefix.len() > 2 {
             if let Some(position) = prefix[1..].find(letter) {
                 let glued = arg.val.skip(position + 2);
-                return if glued.segs().is_empty() { iter.next().cloned() } else { Some(Arg::new(glued, arg.span)) };
+                return if glued.segs().is_empty() {
+                    iter.next().cloned()
+                } else {
+                    Some(Arg::new(glued, arg.span))
+                };
             }
         }
     }

@@ -1,0 +1,179 @@
+//! Lists, modes and strictness, through the gate.
+
+use ringfence_gate::policy::ProgramLists;
+use ringfence_gate::{Decision, Gate, Options, Request, Verdict};
+use ringfence_model::ViolationKind;
+use ringfence_model::config::{Entry, SafetyConfig, SafetyMode, Strictness};
+
+fn gate(mode: SafetyMode, allow: &[&str], deny: &[&str], strictness: Strictness) -> Gate {
+    let entries = |texts: &[&str]| texts.iter().map(|text| Entry::by_call(*text)).collect();
+    let safety =
+        SafetyConfig { mode, allowlist: entries(allow), denylist: entries(deny), ..SafetyConfig::default() };
+    Gate::new(Options::from_config(&safety, strictness).unwrap())
+}
+
+fn judge(gate: &Gate, code: &str) -> Verdict {
+    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project"))
+}
+
+#[test]
+fn the_approval_timeout_is_a_minute() {
+    assert_eq!(SafetyConfig::default().approval_timeout_ms, 60_000);
+}
+
+#[test]
+fn mode_ask_asks_about_what_a_check_wants_to_ask() {
+    let gate = gate(SafetyMode::Ask, &[], &[], Strictness::Standard);
+    assert_eq!(judge(&gate, "cargo test").decision, Decision::Allow);
+    assert_eq!(judge(&gate, "cat .env").decision, Decision::Ask);
+    assert_eq!(judge(&gate, "sudo id").decision, Decision::Deny);
+}
+
+#[test]
+fn mode_allow_asks_only_about_what_cannot_be_read() {
+    let gate = gate(SafetyMode::Allow, &[], &[], Strictness::Standard);
+    assert_eq!(judge(&gate, "cat .env").decision, Decision::Allow);
+    assert_eq!(judge(&gate, "$X").decision, Decision::Ask);
+    assert_eq!(judge(&gate, "ls |").decision, Decision::Ask);
+    assert_eq!(judge(&gate, "sudo id").decision, Decision::Deny);
+}
+
+#[test]
+fn mode_deny_lets_only_the_allow_list_through() {
+    let gate = gate(SafetyMode::Deny, &["pytest", "git status"], &[], Strictness::Standard);
+    assert_eq!(judge(&gate, "pytest -x").decision, Decision::Allow);
+    assert_eq!(judge(&gate, "timeout 5 pytest").decision, Decision::Allow);
+    assert_eq!(judge(&gate, "git status; pytest").decision, Decision::Allow);
+    assert_eq!(judge(&gate, "git push").decision, Decision::Deny);
+    assert_eq!(judge(&gate, "pytest && ls").decision, Decision::Deny);
+    assert_eq!(judge(&gate, "pytest $(ls)").decision, Decision::Deny);
+}
+
+#[test]
+fn an_allowed_command_passes_without_a_question() {
+    let gate = gate(SafetyMode::Ask, &["cat .env", "git push"], &[], Strictness::Standard);
+    assert_eq!(judge(&gate, "cat .env").decision, Decision::Allow);
+    assert_eq!(judge(&gate, "git push --force origin x").decision, Decision::Allow);
+}
+
+#[test]
+fn an_allowed_command_lets_nothing_else_through() {
+    let gate = gate(SafetyMode::Ask, &["pytest", "cat .env", "echo", "bash"], &[], Strictness::Standard);
+    for code in [
+        "pytest && cat ~/.ssh/id_rsa",
+        "cat .env; cat ~/.aws/credentials",
+        "pytest $(cat ~/.ssh/id_rsa)",
+        "echo x > ~/.bashrc",
+        "LD_PRELOAD=x pytest",
+        "bash -c \"$X\"",
+    ] {
+        assert_ne!(judge(&gate, code).decision, Decision::Allow, "{code}");
+    }
+    assert_eq!(judge(&gate, "pytest && rm -rf /").decision, Decision::Deny);
+    assert_eq!(judge(&gate, "pytest; sudo id").decision, Decision::Deny);
+}
+
+#[test]
+fn the_deny_list_sees_through_paths_wrappers_and_order() {
+    let gate = gate(SafetyMode::Allow, &["git push"], &["git push", "rm -rf", "curl"], Strictness::Standard);
+    for code in [
+        "git push",
+        "git -C x push origin",
+        "/usr/bin/git push",
+        "env A=1 git push",
+        "bash -c 'git push'",
+        "ls && git push",
+        "rm -fr x",
+        "rm -r -f x",
+        "rm --force --recursive x",
+        "nice rm -rf x",
+        "echo $(curl x)",
+        "timeout 5 /usr/bin/curl x",
+    ] {
+        let verdict = judge(&gate, code);
+        assert_eq!(verdict.decision, Decision::Deny, "{code}");
+        assert_eq!(verdict.violation(), Some(ViolationKind::CommandBlocked), "{code}");
+    }
+    assert_eq!(judge(&gate, "git status && rm x").decision, Decision::Allow);
+}
+
+#[test]
+fn escalation_asks_but_not_past_a_denial() {
+    let gate = gate(SafetyMode::Ask, &["ls"], &[], Strictness::Standard);
+    let escalated = |code: &str| {
+        gate.judge(&Request { escalated: true, ..Request::shell(code, "/home/dev", "/home/dev/project") })
+            .decision
+    };
+    assert_eq!(escalated("ls"), Decision::Ask);
+    assert_eq!(escalated("sudo ls"), Decision::Deny);
+}
+
+#[test]
+fn a_wrong_example_is_an_error_on_load() {
+    let safety = SafetyConfig {
+        allowlist: vec![Entry::by_call("git status # match: git push")],
+        ..SafetyConfig::default()
+    };
+    let error = Options::from_config(&safety, Strictness::Standard).unwrap_err();
+    assert!(error.to_string().contains("git push"), "{error}");
+}
+
+#[test]
+fn strict_checks_refuse_chains_and_background_and_ask_about_the_rest() {
+    let strict = gate(SafetyMode::Ask, &[], &[], Strictness::Strict);
+    for (code, want) in [
+        ("ls", Decision::Allow),
+        ("ls 2>&1", Decision::Allow),
+        ("ls &> out.txt", Decision::Allow),
+        ("echo 'a; b && c | d'", Decision::Allow),
+        ("ls; ls", Decision::Deny),
+        ("ls\nls", Decision::Deny),
+        ("ls && ls", Decision::Deny),
+        ("ls || ls", Decision::Deny),
+        ("ls &", Decision::Deny),
+        ("ls | wc", Decision::Ask),
+        ("echo `date`", Decision::Ask),
+        ("echo $(date)", Decision::Ask),
+        ("echo ${x}", Decision::Ask),
+        ("tee >(wc)", Decision::Ask),
+        ("cat <(ls)", Decision::Ask),
+        ("rm -rf $X", Decision::Deny),
+        ("echo x > $F", Decision::Deny),
+    ] {
+        assert_eq!(judge(&strict, code).decision, want, "{code}");
+    }
+    for strictness in [Strictness::Minimal, Strictness::Standard] {
+        let gate = gate(SafetyMode::Ask, &[], &[], strictness);
+        for code in ["ls; ls", "ls && ls || ls", "sleep 1 &", "ls | wc", "echo $(date) `date` ${x} <(ls)"] {
+            assert_eq!(judge(&gate, code).decision, Decision::Allow, "{code}");
+        }
+    }
+}
+
+#[test]
+fn lists_of_programs() {
+    let plain = gate(SafetyMode::Ask, &[], &[], Strictness::Standard);
+    let check = |lists: &ProgramLists, code: &str, is_plain: bool| {
+        lists
+            .check(&plain.commands(&Request::shell(code, "/home/dev", "/home/dev/project")), is_plain)
+            .is_ok()
+    };
+    let restricted = ProgramLists::restricted();
+    assert_eq!((restricted.allowed.len(), restricted.blocked.len()), (43, 36));
+    assert!(check(&restricted, "git status", true));
+    assert!(check(&restricted, "/usr/bin/git status", true));
+    assert!(!check(&restricted, "rm x", true));
+    assert!(!check(&restricted, "foo", true));
+    assert!(!check(&restricted, "ls; ls", false));
+    assert!(!check(&restricted, "bash -c 'ls'", true));
+    let strict = ProgramLists::strict();
+    assert_eq!(strict.allowed.len(), 10);
+    assert!(check(&strict, "ls", true) && !check(&strict, "git status", true));
+    let open = ProgramLists::default();
+    assert!(check(&open, "anything && more", false));
+    for code in
+        ["sudo id", "su", "doas x", "dd if=a of=b", "mkfs.ext4 x", "fdisk x", "parted x", "bash -c 'sudo id'"]
+    {
+        assert!(!check(&open, code, true), "{code}");
+    }
+}
