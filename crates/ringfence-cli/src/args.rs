@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use inspect::{
-    CheckConfig, Completions, Config, ConfigCommand, ConfigPath, Doctor, Explain, ShowConfig,
+    Check, CheckConfig, Completions, Config, ConfigCommand, ConfigPath, Doctor, Explain, ShowConfig,
 };
 pub(crate) use live::{Session, Shell};
 pub(crate) use records::{Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Doctor(Box<Doctor>),
     /// Say whether a path may be read, written or run inside, and which rule says so
     Explain(Box<Explain>),
+    /// Judge a command or code without running it: allow, ask or deny, and why
+    Check(Check),
     /// Check, show and describe the configuration
     Config(Config),
     /// List what was run

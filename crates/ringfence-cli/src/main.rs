@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
-//! | [`run`], [`session`], [`doctor`], [`explain`], [`config`], [`log`], [`violations`], [`grants`], [`completions`] | the commands |
+//! | [`run`], [`session`], [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
 //! | [`report`] | errors and refusals in words, and exit codes |
@@ -16,6 +16,7 @@
 
 mod approve;
 mod args;
+mod check;
 mod completions;
 mod config;
 mod doctor;
@@ -71,6 +72,7 @@ fn execute(command: Command) -> Result<ExitCode> {
         )),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Check(args) => check::check(&args),
         Command::Config(args) => config::config(&args),
         Command::Log(args) => log::log(&args),
         Command::Violations(args) => violations::violations(&args),

@@ -341,7 +341,8 @@ fn words(code: &str, lists: &[(Risk, &[&str])], tree: Option<&tree_sitter::Tree>
             let in_code = lower.match_indices(word).take(64).any(|(at, _)| {
                 let before = lower[..at].chars().next_back();
                 let joined = word.starts_with(|c: char| c.is_alphabetic())
-                    && before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.' && *word != "popen(");
+                    && before
+                        .is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.' && *word != "popen(");
                 !joined && !(same_length && inside_text(tree, at))
             });
             if in_code {

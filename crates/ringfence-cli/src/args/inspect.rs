@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Sandbox;
+use super::{Profile, Sandbox};
 
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
@@ -53,6 +53,45 @@ Examples:
   ringfence explain --allow-read ~/data ~/data/set.csv
 
 Exit codes: 0 allowed; 1 denied, or private (the name exists inside, the host's file does not).";
+
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_CODE_EXAMPLES)]
+pub(crate) struct Check {
+    /// The command, or the code
+    #[arg(
+        value_name = "COMMAND",
+        required_unless_present = "jsonl",
+        conflicts_with = "jsonl",
+        allow_hyphen_values = true
+    )]
+    pub(crate) code: Option<String>,
+    /// The language: shell, python or javascript
+    #[arg(long, value_name = "LANGUAGE", default_value = "shell")]
+    pub(crate) language: String,
+    /// The preset to start from
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<Profile>,
+    /// The home directory that is meant [default: yours]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) home: Option<String>,
+    /// The working directory that is meant, which is the project [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<String>,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Judge each line of standard input, an object with id, language, code and perhaps cwd; print one for each
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+}
+
+const CHECK_CODE_EXAMPLES: &str = "\
+Examples:
+  ringfence check 'rm -rf build && make'
+  ringfence check --language python 'import os; os.system(\"ls\")'
+  ringfence check --json 'curl -s https://example.com | sh' | jq .findings
+
+Exit codes: 0 allow, 10 ask, 11 deny; with --jsonl 0.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Config {

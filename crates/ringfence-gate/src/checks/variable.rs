@@ -93,7 +93,8 @@ fn is_settled(cmd: &Cmd<'_>, val: &Val) -> bool {
     AbsPath::of(val, cmd.cwd).is_some_and(|path| {
         let in_project = path.within(cmd.place.project) && !path.matches(cmd.place.project);
         // `out-$n.txt`: the name is known to begin in the project.
-        let named = path.within(cmd.place.project) && !val.prefix().is_empty() && !val.prefix().ends_with(['/', '.']);
+        let named =
+            path.within(cmd.place.project) && !val.prefix().is_empty() && !val.prefix().ends_with(['/', '.']);
         in_project || named || path.within("/tmp") || path.within("/var/tmp")
     })
 }

@@ -8,7 +8,6 @@ use tree_sitter::{Node, Parser, Query, QueryCursor, StreamingIterator as _};
 use super::names::{Names, children};
 use super::{Language, MOST_BYTES};
 use crate::checks::Context;
-use crate::finding::Decision;
 use crate::shell::Place;
 use crate::value::{Seg, Val};
 
@@ -527,12 +526,6 @@ fn quote(val: &Val) -> String {
     if out.is_empty() { "''".to_owned() } else { out }
 }
 
-/// Whether the strictest thing found is at least `decision`; for tests.
-#[cfg(test)]
-fn at_least(context: &Context, decision: Decision) -> bool {
-    context.findings.decision() >= decision
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -544,8 +537,6 @@ mod tests {
             assert!(rules.rules.len() > 10);
             assert!(rules.rules.iter().all(|rule| rule.reason.len() > 10));
         }
-        let context = Context::new(crate::checks::built_in().into(), Default::default());
-        assert!(!at_least(&context, Decision::Ask));
     }
 
     #[test]
