@@ -57,7 +57,8 @@ impl Setup {
         options.bad_file = BadFile::Refuse;
         let loaded = config::load(&options).or_else(|error| {
             // The check knows more to say about what is wrong.
-            config::refuse_errors(&config::check(&options))?;
+            config::refuse_errors(&config::check(&options))
+                .map_err(|better| better.hint("`ringfence config check` shows everything that is wrong"))?;
             Err(error)
         })?;
         Ok(Self { project, home, ringfence_home, env, loaded })
