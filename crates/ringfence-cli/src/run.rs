@@ -10,7 +10,9 @@ use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
 use ringfence::local::approval::Settled;
 use ringfence::local::{CallersTerminal, Fence, Streams};
 use ringfence::model::config::ConfigFile;
-use ringfence::model::{Command, Error, ErrorKind, ExecRequest, ExecResult, PolicyMode, Result, Stdin};
+use ringfence::model::{
+    Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, PolicyMode, Result, Stdin,
+};
 use ringfence::setup::Setup;
 use ringfence::unsandboxed;
 use serde_json::{Map, Value, json};
@@ -38,7 +40,7 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     let fence = Fence::prepare(sandbox(&setup, &args.sandbox)?)?;
     warn_of_network_only(&fence);
     let desk = Desk::new(&args, &setup)?;
-    let ledger = Ledger::open(&setup, &request);
+    let ledger = Ledger::new(&setup, &request);
     let streams = if args.json {
         Streams::Capture
     } else if interactive {
@@ -52,7 +54,7 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
         Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
     };
     let approval = desk.as_ref().map(Desk::approval);
-    let mut outcome = fence.run_asking(&request, streams, &|_| (), approval);
+    let mut outcome = fence.run_asking(&request, streams, &|event| ledger.hear(&event), approval);
     if let Ok(result) = &mut outcome {
         if !args.json && !args.quiet {
             report::refusals(result);
@@ -87,7 +89,8 @@ pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
 
 fn run_unsandboxed(args: &Run, setup: &Setup, request: &ExecRequest) -> Result<ExitCode> {
     report::say(&format!("warning: {}", unsandboxed::WARNING));
-    let ledger = Ledger::open(setup, request);
+    let ledger = Ledger::new(setup, request);
+    ledger.hear(&ExecEvent::Launched);
     let output = if args.json { unsandboxed::Output::Capture } else { unsandboxed::Output::Inherit };
     let timeout = setup.loaded.config.limits.timeout_ms.map(Duration::from_millis);
     let outcome = unsandboxed::run(request, &setup.env, &setup.project, output, timeout);
@@ -295,17 +298,24 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn open(setup: &Setup, request: &ExecRequest) -> Self {
+    fn new(setup: &Setup, request: &ExecRequest) -> Self {
         let options = WriterOptions {
             on_problem: Box::new(|problem| report::say(&format!("warning: {}", problem.chain()))),
             ..WriterOptions::default()
         };
-        let writer = Writer::spawn(&setup.ledger_path(), options);
+        let writer = Writer::waiting(&setup.ledger_path(), options);
         let mut start = ExecutionStart::new(request.command.clone());
         start.cwd = Some(setup.project.clone());
         start.project = Some(setup.project.clone());
         let id = writer.start(start);
         Self { writer, id }
+    }
+
+    /// Opens the file while the sandbox is being built: before, it would be in the way of that.
+    fn hear(&self, event: &ExecEvent) {
+        if matches!(event, ExecEvent::Launched) {
+            self.writer.begin();
+        }
     }
 
     fn close(self, outcome: &Result<ExecResult>, settled: Vec<Settled>) {

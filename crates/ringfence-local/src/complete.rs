@@ -9,6 +9,7 @@ use ringfence_model::{Error, ErrorKind, PathPattern, PathRule, Policy, Result, R
 
 use crate::git;
 use crate::host::{Host, canonical, canonical_or_same};
+use crate::names::Names;
 use crate::system::System;
 use crate::toolchains::{self, Toolchain};
 
@@ -35,8 +36,9 @@ pub(crate) fn complete_for(system: &System, mut policy: Policy, project: &Path, 
     let built_in = || RuleSource::layer(RuleLayer::BuiltIn);
     let fs = &mut policy.filesystem;
 
+    let mut names = Names::default();
     for rules in [&mut fs.allow_write, &mut fs.allow_read, &mut fs.deny, &mut fs.protect] {
-        resolve_links(rules);
+        resolve_links(rules, &mut names);
     }
     let by_the_user =
         |rule: &&PathRule| !matches!(rule.source.layer, RuleLayer::BuiltIn | RuleLayer::Detected);
@@ -113,13 +115,14 @@ fn add(rules: &mut Vec<PathRule>, rule: PathRule) {
 }
 
 /// Rules about paths that are links hold for what the links lead to as well.
-fn resolve_links(rules: &mut Vec<PathRule>) {
+fn resolve_links(rules: &mut Vec<PathRule>, names: &mut Names) {
     let mut resolved = Vec::new();
     // Most rules share a few parents, and most of their paths do not exist.
     let mut parents: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for rule in rules.iter() {
         if let Some(path) = rule.path.as_literal() {
-            let canonical = canonical(path).unwrap_or_else(|| match (path.parent(), path.file_name()) {
+            let there = if names.lack(path) { None } else { canonical(path) };
+            let canonical = there.unwrap_or_else(|| match (path.parent(), path.file_name()) {
                 (Some(parent), Some(name)) => {
                     parents.entry(parent.to_owned()).or_insert_with(|| canonical_or_same(parent)).join(name)
                 }

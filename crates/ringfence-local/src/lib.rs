@@ -26,6 +26,7 @@ mod host_view;
 pub mod launcher;
 #[cfg(target_os = "linux")]
 mod limits;
+mod names;
 #[cfg(target_os = "linux")]
 pub mod native;
 mod own_directory;

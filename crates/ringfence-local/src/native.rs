@@ -273,6 +273,7 @@ impl Run<'_> {
         let limits = &self.ground.limits;
         let mut group = None;
         let mut place = |pid: i32| {
+            (self.events)(ExecEvent::Launched);
             group = Some(limits.place(pid)?);
             Ok(())
         };
@@ -280,6 +281,9 @@ impl Run<'_> {
             if limits.needs_cgroup() { Some(&mut place) } else { None };
         let sandbox =
             self.ready.launch(self.exec, stdio, place).map_err(|error| self.launch_failed(error))?;
+        if !limits.needs_cgroup() {
+            (self.events)(ExecEvent::Launched);
+        }
         drop(ours);
         let mut report = |violation: Violation| {
             (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
