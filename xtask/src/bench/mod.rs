@@ -3,6 +3,9 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`cold_start`] | from the start of a command to its end |
+//! | [`peers`] | the same in sandboxes of other agents, where they are installed |
+//! | [`workloads`] | everyday work inside |
+//! | [`parts`] | one notification, one approval, memory, and every step of a launch |
 //! | [`measure`] | interleaved samples, as this user or as an ordinary one |
 //! | [`quiet`] | how much of the machine others used meanwhile |
 //! | [`place`] | a project, a home, and the ways to start a command there |
@@ -11,10 +14,13 @@
 mod cold_start;
 mod goals;
 mod measure;
+mod parts;
+mod peers;
 mod place;
 mod quiet;
 mod render;
 mod stats;
+mod workloads;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,12 +45,20 @@ pub(crate) enum Amount {
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) ringfence: PathBuf,
+    /// The example `bench` of the façade.
+    pub(crate) parts: PathBuf,
 }
 
 type Bench = fn(&Programs, Amount) -> Result<Found>;
 
 /// Name, title and body of every bench.
-const BENCHES: &[(&str, &str, Bench)] = &[("cold-start", "Cold start", cold_start::run)];
+const BENCHES: &[(&str, &str, Bench)] = &[
+    ("cold-start", "Cold start", cold_start::run),
+    ("steps", "Steps of a start", parts::steps),
+    ("micro", "Single calls, approvals, memory", parts::micro),
+    ("workloads", "Everyday work inside", workloads::run),
+    ("peers", "Other agents' sandboxes", peers::run),
+];
 
 /// Runs the named benches, or all.
 pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
@@ -60,7 +74,10 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
             }
         }
     }
-    let programs = Programs { ringfence: workspace::build(&["-p", "ringfence-cli"], "ringfence")? };
+    let programs = Programs {
+        ringfence: workspace::build(&["-p", "ringfence-cli", "--bin", "ringfence"], "ringfence")?,
+        parts: workspace::build(&["-p", "ringfence", "--example", "bench"], "bench")?,
+    };
     ask_for_priority();
     let directory = workspace::target_directory()?.join("bench");
     std::fs::create_dir_all(&directory).context("making the directory for bench results")?;

@@ -1,0 +1,43 @@
+//! The parts of the fence, measured one by one: `cargo xtask bench` runs this and prints its tables.
+//!
+//! | command | what it prints, as JSON |
+//! |---|---|
+//! | `steps PROJECT ROUNDS` | nanoseconds of every step from the configuration to the end of `true` |
+//! | `approval PROJECT ROUNDS` | nanoseconds from a person's answer to the return of the call that waited |
+//! | `opens FILE COUNT` | nanoseconds of each of many opens of a file, for use inside a sandbox |
+//! | `wait FILE` | moments at which opens of a file returned, for use inside a sandbox |
+#![cfg(target_os = "linux")]
+#![expect(clippy::print_stdout, reason = "its output is what it is for")]
+
+mod approval;
+mod payload;
+mod steps;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What every measurement ends with.
+type Outcome = Result<serde_json::Value, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<usize>().unwrap_or(1);
+    let outcome = match words.as_slice() {
+        ["steps", project, rounds] => steps::measure(Path::new(project), number(rounds)),
+        ["approval", project, rounds] => approval::measure(Path::new(project), number(rounds)),
+        ["opens", file, count] => payload::opens(Path::new(file), number(count)),
+        ["wait", files @ ..] => payload::wait(files),
+        _ => Err("see the documentation of this example".into()),
+    };
+    match outcome {
+        Ok(value) => {
+            println!("{value}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{}", serde_json::json!({ "failed": error.to_string() }));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The parts of the fence one by one: a notification, an approval, the memory of the helpers, and every step of
+//! a launch. Most of it is measured by the example `bench` of the façade.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::goals::verdict;
+use super::place::{self, BARE, BWRAP, FULL, OFF, Place, WRITES, Who};
+use super::quiet::{self, Meter};
+use super::render::Found;
+use super::{Amount, Programs};
+use crate::unprivileged;
+
+const WAYS: &[&str] = &[BARE, BWRAP, OFF, WRITES, FULL];
+
+/// Opens of a file, approvals, memory.
+pub(crate) fn micro(programs: &Programs, amount: Amount) -> Result<Found> {
+    let place = Place::new(&programs.ringfence)?;
+    let example = place::text(place::copy_into(Path::new(&place.project), &programs.parts)?)?;
+    let (repeats, approvals) = match amount {
+        Amount::Quick => (2, 20),
+        Amount::Full => (9, 60),
+    };
+    let (mut text, mut values) = (String::new(), Vec::new());
+    opens(&place, &example, repeats, &mut text, &mut values)?;
+    approval(&place, &programs.parts, approvals, &mut text, &mut values)?;
+    memory(&place, &mut text, &mut values)?;
+    Ok(Found { markdown: text, json: Value::Array(values) })
+}
+
+/// Twenty thousand opens of a file of the project, in every way.
+fn opens(
+    place: &Place,
+    example: &str,
+    repeats: usize,
+    text: &mut String,
+    values: &mut Vec<Value>,
+) -> Result<()> {
+    let file = format!("{}/file.txt", place.project);
+    std::fs::write(&file, "content\n").context("writing a file to open")?;
+    let meter = Meter::start();
+    let mut found: Vec<[Vec<u64>; 3]> = vec![Default::default(); WAYS.len()];
+    for _ in 0..repeats {
+        for (way, found) in WAYS.iter().zip(&mut found) {
+            let row = place.row(way, &[example, "opens", &file, "20000"]);
+            let output = output_of(
+                Command::new(&row.argv[0]).args(&row.argv[1..]).envs(row.env).current_dir(&row.cwd),
+            )?;
+            for (name, times) in ["p50", "mean", "p99"].iter().zip(found) {
+                times.push(output[*name].as_u64().with_context(|| format!("{way}: no times in {output}"))?);
+            }
+        }
+    }
+    let _ = writeln!(text, "\n### One open of a file of the project\n\n{}\n", noise(&meter));
+    let _ = writeln!(text, "Medians of {repeats} runs of 20,000 opens, in µs.\n");
+    let _ = writeln!(text, "| row | p50 | mean | p99 |\n|---|---:|---:|---:|");
+    let mut p50s = Vec::new();
+    for (way, found) in WAYS.iter().zip(&mut found) {
+        let [p50, mean, p99] = found.each_mut().map(|times| middle(times));
+        let _ = writeln!(text, "| {way} | {:.2} | {:.2} | {:.2} |", us(p50), us(mean), us(p99));
+        values.push(json!({ "title": "open", "row": way, "p50Ns": p50, "meanNs": mean, "p99Ns": p99 }));
+        p50s.push(us(p50));
+    }
+    // What the least possible supervisor takes for the same on the machine where the goal was set.
+    const LIMIT: f64 = 5.5;
+    let got = p50s.last().copied().unwrap_or(f64::NAN) / LIMIT;
+    let _ = writeln!(text, "\n- G9: full, p50: {got:.2} of {LIMIT} µs, goal ≤ 1.30: {}", verdict(got, 1.3));
+    Ok(())
+}
+
+/// From the answer to the return of the call.
+fn approval(
+    place: &Place,
+    parts: &Path,
+    count: usize,
+    text: &mut String,
+    values: &mut Vec<Value>,
+) -> Result<()> {
+    let row = place.row(BARE, &[]);
+    let meter = Meter::start();
+    let found =
+        output_of(Command::new(parts).args(["approval", &place.project, &count.to_string()]).envs(row.env))?;
+    let _ = writeln!(
+        text,
+        "\n### From a person's answer to the return of the call that waited\n\n{}\n",
+        noise(&meter)
+    );
+    let _ = writeln!(text, "| what is granted | median µs | p99 µs |\n|---|---:|---:|");
+    let mut goals = String::new();
+    for (key, name) in [("file", "a file, by its descriptor"), ("directory", "a directory, by a mount")] {
+        let mut times: Vec<u64> = serde_json::from_value(found[key].clone()).context("reading approvals")?;
+        let median = middle(&mut times);
+        let p99 = times[(times.len() * 99).div_ceil(100) - 1];
+        let _ = writeln!(text, "| {name} | {:.0} | {:.0} |", us(median), us(p99));
+        let word = verdict(us(median), 100.0);
+        let _ = writeln!(goals, "- G10: {name}: {:.0} µs, goal ≤ 100: {word}", us(median));
+        values.push(json!({ "title": "approval", "row": key, "samplesNs": times }));
+    }
+    let _ = writeln!(text, "\n{goals}");
+    Ok(())
+}
+
+/// Resident memory of ringfence and init while a command sleeps.
+fn memory(place: &Place, text: &mut String, values: &mut Vec<Value>) -> Result<()> {
+    let _ = writeln!(text, "\n### Memory of ringfence and its init while `sleep` runs\n");
+    let _ = writeln!(text, "| mode | ringfence KiB | init KiB | together MiB |\n|---|---:|---:|---:|");
+    let mut most = 0.0_f64;
+    for way in [OFF, WRITES, FULL] {
+        let row = place.row(way, &["sleep", "0.8"]);
+        let mut child = Command::new(&row.argv[0])
+            .args(&row.argv[1..])
+            .envs(row.env)
+            .current_dir(&row.cwd)
+            .stdin(Stdio::null())
+            .spawn()
+            .context("starting ringfence")?;
+        std::thread::sleep(Duration::from_millis(500));
+        let own = resident(child.id());
+        let init = child_named(child.id(), "ringfence-init").map_or(0, resident);
+        child.wait().context("waiting for ringfence")?;
+        #[expect(clippy::cast_precision_loss, reason = "some thousand")]
+        let together = (own + init) as f64 / 1024.0;
+        most = most.max(together);
+        let _ = writeln!(text, "| {way} | {own} | {init} | {together:.1} |");
+        values.push(json!({ "title": "memory", "row": way, "ringfenceKiB": own, "initKiB": init }));
+    }
+    let _ = writeln!(text, "\n- G11: {most:.1} MiB, goal ≤ 8: {}", verdict(most, 8.0));
+    Ok(())
+}
+
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn child_named(pid: u32, name: &str) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().filter_map(|child| child.parse().ok()).find(|child: &u32| {
+        std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == name)
+    })
+}
+
+/// Every step from the configuration to the end of `true`.
+pub(crate) fn steps(programs: &Programs, amount: Amount) -> Result<Found> {
+    let rounds = match amount {
+        Amount::Quick => "60",
+        Amount::Full => "400",
+    };
+    let (mut text, mut values) = (String::new(), Vec::new());
+    for who in Who::all()? {
+        let place = Place::new(&programs.ringfence)?;
+        let example = place::text(place::copy_into(place.directory(), &programs.parts)?)?;
+        let row = place.row(BARE, &[]);
+        let mut command = match who {
+            Who::Caller => Command::new(&example),
+            Who::Ordinary => {
+                place.hand_over()?;
+                let user = unprivileged::USER;
+                let mut command = Command::new("setpriv");
+                command.args([
+                    &format!("--reuid={user}"),
+                    &format!("--regid={user}"),
+                    "--clear-groups",
+                    "--",
+                    &example,
+                ]);
+                command
+            }
+        };
+        println!("measuring the steps {}", who.name()?);
+        let meter = Meter::start();
+        let found = output_of(
+            command.args(["steps", &place.project, rounds]).envs(row.env).current_dir(&place.project),
+        )?;
+        let _ = writeln!(text, "\n### {} rounds {}\n\n{}\n", rounds, who.name()?, noise(&meter));
+        let _ =
+            writeln!(text, "| step | how many | median µs | p99 µs | min µs |\n|---|---:|---:|---:|---:|");
+        for step in found["steps"].as_array().context("no steps were measured")? {
+            let name = step["name"].as_str().unwrap_or_default();
+            let mut times: Vec<u64> = serde_json::from_value(step["ns"].clone()).context("reading steps")?;
+            let median = middle(&mut times);
+            if median == 0 {
+                continue;
+            }
+            let p99 = times[(times.len() * 99).div_ceil(100) - 1];
+            let count = found["counts"][name].as_u64().map_or_else(String::new, |count| count.to_string());
+            let _ = writeln!(
+                text,
+                "| {name} | {count} | {:.0} | {:.0} | {:.0} |",
+                us(median),
+                us(p99),
+                us(times[0])
+            );
+        }
+        values.push(json!({ "title": who.name()?, "found": found }));
+    }
+    Ok(Found { markdown: text, json: Value::Array(values) })
+}
+
+fn output_of(command: &mut Command) -> Result<Value> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
+    let value: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        format!("{command:?} said {said}")
+    })?;
+    if let Some(reason) = value["failed"].as_str() {
+        bail!("{command:?}: {reason}");
+    }
+    Ok(value)
+}
+
+/// The median; sorts.
+fn middle(times: &mut [u64]) -> u64 {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(0)
+}
+
+fn us(nanoseconds: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "times of one call")]
+    let nanoseconds = nanoseconds as f64;
+    nanoseconds / 1000.0
+}
+
+fn noise(meter: &Meter) -> String {
+    match meter.others() {
+        None => "What else ran is not known.".to_owned(),
+        Some(others) if others > quiet::LIMIT => {
+            format!("**Noisy**: others used {:.0} % of a processor.", others * 100.0)
+        }
+        Some(others) => format!("Others used {:.0} % of a processor.", others * 100.0),
+    }
+}
