@@ -2,7 +2,7 @@
 
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
  (#set! rule "runs-shell") (#set! does "shell")
- (#set! names "child_process.exec child_process.execSync shelljs.exec execa.execaCommand execa.execaCommandSync execa.command zx.$ Bun.$ execSync-await")
+ (#set! names "child_process.exec child_process.execSync shelljs.exec execa.execaCommand execa.execaCommandSync execa.command zx.$ Bun.$")
  (#set! reason "the text is run by a shell"))
 
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call

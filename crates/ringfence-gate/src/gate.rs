@@ -254,11 +254,7 @@ pub(crate) fn judge_shell(
     let script = match ringfence_bash::parse(text) {
         Ok(script) => script,
         Err(error) => {
-            context.trouble(
-                "unparseable",
-                error.span(),
-                &format!("the text cannot be read: {}", error.message()),
-            );
+            context.unreadable(&error, None);
             return;
         }
     };

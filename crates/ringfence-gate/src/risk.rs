@@ -343,7 +343,7 @@ fn words(code: &str, lists: &[(Risk, &[&str])], tree: Option<&tree_sitter::Tree>
                 let joined = word.starts_with(|c: char| c.is_alphabetic())
                     && before
                         .is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.' && *word != "popen(");
-                !joined && !(same_length && inside_text(tree, at))
+                !(joined || same_length && inside_text(tree, at))
             });
             if in_code {
                 hits.push((*risk, (*word).trim_end_matches('(').to_owned()));

@@ -76,7 +76,6 @@ const ALWAYS: &[&str] = &[
     "R_ENVIRON_USER",
     "SSLKEYLOGFILE",
     "PYTHONBREAKPOINT",
-    "PYTHONWARNINGS_",
     "PERLIO_DEBUG",
     "AWKPATH",
     "AWKLIBPATH",
@@ -225,10 +224,10 @@ fn variable(cmd: &Cmd<'_>, assigned: &Assigned, report: &mut Report<'_>) {
             report.add(RUNS, span, format!("`{name}` runs commands when it is shown"));
         }
         "PATH" => search_path(cmd, assigned, report),
-        "PYTHONPATH" | "PERL5LIB" | "RUBYLIB" | "NODE_PATH" | "CLASSPATH" | "LUA_PATH" | "LUA_CPATH" => {
-            if entries(cmd, assigned).any(|entry| matches!(entry, Entry::Foreign)) {
-                report.add(SEARCH, span, format!("`{name}` leads to code outside of the project"));
-            }
+        "PYTHONPATH" | "PERL5LIB" | "RUBYLIB" | "NODE_PATH" | "CLASSPATH" | "LUA_PATH" | "LUA_CPATH"
+            if entries(cmd, assigned).any(|entry| matches!(entry, Entry::Foreign)) =>
+        {
+            report.add(SEARCH, span, format!("`{name}` leads to code outside of the project"));
         }
         "CDPATH" => report.add(SEARCH, span, "`CDPATH` makes `cd` go elsewhere"),
         "IFS" => report.add(SPLITTING, span, "`IFS` changes how words are split"),

@@ -34,7 +34,6 @@ const KEYS: &[&str] = &[
     "uploadpack.packobjectshook",
     "interactive.difffilter",
     "web.browser",
-    "http.proxy_",
     "sendemail.smtpserver",
     "sendemail.tocmd",
     "ssh.variant",
@@ -127,17 +126,7 @@ impl Check for Git {
             let harmless = words.get(1).and_then(|value| value.known()).is_some_and(|value| {
                 matches!(
                     value,
-                    "cat"
-                        | "less"
-                        | "true"
-                        | "false"
-                        | ":"
-                        | "vim"
-                        | "nano"
-                        | "vi"
-                        | "emacs"
-                        | "cache"
-                        | "store_"
+                    "cat" | "less" | "true" | "false" | ":" | "vim" | "nano" | "vi" | "emacs" | "cache"
                 ) && !key.is("core.hooksPath")
             });
             if key.known().is_none_or(runs) && !harmless {

@@ -23,6 +23,15 @@ impl Check for Heredoc {
         ViolationKind::HeredocInjection
     }
 
+    fn unreadable(&self, error: &ringfence_bash::Error, report: &mut Report<'_>) {
+        // The parser takes no delimiter of which it cannot say where the body ends.
+        if error.kind() == ringfence_bash::ErrorKind::Unsupported
+            && error.message().starts_with("this here-document delimiter")
+        {
+            report.add(EXPANDING, error.span(), "the delimiter looks like an expansion");
+        }
+    }
+
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
         for redir in cmd.redirs {
             let Some((delimiter, quoted)) = &redir.delimiter else { continue };

@@ -42,6 +42,9 @@ pub trait Check: Send + Sync {
     /// The text, before it is parsed.
     fn text(&self, _text: &str, _report: &mut Report<'_>) {}
 
+    /// Why a text could not be read. A person is asked in any case.
+    fn unreadable(&self, _error: &ringfence_bash::Error, _report: &mut Report<'_>) {}
+
     /// The tree of a text.
     fn script(&self, _script: &Script, _report: &mut Report<'_>) {}
 
@@ -177,6 +180,12 @@ impl Context {
 
     pub(crate) fn text(&mut self, text: &str) {
         self.each(None, None, |check, report| check.text(text, report));
+    }
+
+    pub(crate) fn unreadable(&mut self, error: &ringfence_bash::Error, outer: Option<Span>) {
+        self.each(outer, None, |check, report| check.unreadable(error, report));
+        let message = format!("the text cannot be read: {}", error.message());
+        self.trouble("unparseable", outer.unwrap_or_else(|| error.span()), &message);
     }
 
     pub(crate) fn script(&mut self, script: &Script, outer: Option<Span>) {

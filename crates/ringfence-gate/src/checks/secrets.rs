@@ -90,8 +90,8 @@ const SYSTEM: &[&str] = &[
 const DATA: &[&str] = &[
     "echo", "printf", "test", "[", ":", "true", "false", "which", "type", "command", "man", "whatis",
     "apropos", "export", "declare", "typeset", "readonly", "local", "unset", "alias", "set", "expr", "seq",
-    "kill", "pkill", "pgrep", "sleep", "cd_", "basename", "dirname", "realpath", "let", "return", "exit",
-    "hash", "shopt",
+    "kill", "pkill", "pgrep", "sleep", "basename", "dirname", "realpath", "let", "return", "exit", "hash",
+    "shopt",
 ];
 
 /// Programs whose first operand is a pattern or a program.

@@ -2,6 +2,7 @@
 
 mod names;
 mod other;
+mod queries;
 mod tree;
 
 use ringfence_bash::Span;

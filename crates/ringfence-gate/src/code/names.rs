@@ -425,7 +425,7 @@ fn module_name(name: &str) -> String {
 }
 
 pub(crate) fn children(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    let count = u32::try_from(node.child_count()).unwrap_or(0);
+    let count = node.child_count();
     (0..count.min(4096)).filter_map(move |index| node.child(index))
 }
 

@@ -1,160 +1,14 @@
 //! Python and JavaScript: the rules of `queries/*.scm`, applied to a syntax tree.
 
-use std::sync::OnceLock;
-
 use ringfence_bash::Span;
-use tree_sitter::{Node, Parser, Query, QueryCursor, StreamingIterator as _};
+use tree_sitter::{Node, Parser, QueryCursor, StreamingIterator as _};
 
 use super::names::{Names, children};
+use super::queries::{CodeRule, Does, language, matches, rules};
 use super::{Language, MOST_BYTES};
 use crate::checks::Context;
 use crate::shell::Place;
 use crate::value::{Seg, Val};
-
-/// What is done with what a rule matched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Does {
-    Shell,
-    Spawn,
-    Program,
-    Code,
-    Import,
-    Ask,
-    Reference,
-    Remove,
-    RemoveReceiver,
-    Open,
-    Read,
-    ReadReceiver,
-    Write,
-    WriteReceiver,
-    Change,
-    Link,
-    Signal,
-    Send,
-    Environment,
-    Putenv,
-}
-
-struct CodeRule {
-    rule: &'static str,
-    does: Does,
-    names: Vec<String>,
-    reason: String,
-}
-
-/// The rules of one language.
-struct Rules {
-    query: Query,
-    rules: Vec<CodeRule>,
-}
-
-fn language(language: Language) -> Option<tree_sitter::Language> {
-    match language {
-        Language::Python => Some(tree_sitter_python::LANGUAGE.into()),
-        Language::JavaScript => Some(tree_sitter_javascript::LANGUAGE.into()),
-        Language::Shell | Language::Other(_) | Language::Unknown => None,
-    }
-}
-
-fn rules(of: Language) -> Option<&'static Rules> {
-    static PYTHON: OnceLock<Option<Rules>> = OnceLock::new();
-    static JAVASCRIPT: OnceLock<Option<Rules>> = OnceLock::new();
-    match of {
-        Language::Python => {
-            PYTHON.get_or_init(|| load(of, include_str!("../../queries/python.scm"))).as_ref()
-        }
-        Language::JavaScript => {
-            JAVASCRIPT.get_or_init(|| load(of, include_str!("../../queries/javascript.scm"))).as_ref()
-        }
-        Language::Shell | Language::Other(_) | Language::Unknown => None,
-    }
-}
-
-fn load(of: Language, text: &str) -> Option<Rules> {
-    let query = Query::new(&language(of)?, text).ok()?;
-    let mut rules = vec![];
-    for pattern in 0..query.pattern_count() {
-        let property = |key: &str| {
-            query
-                .property_settings(pattern)
-                .iter()
-                .find(|property| &*property.key == key)
-                .and_then(|property| property.value.as_deref())
-                .map(str::to_owned)
-        };
-        rules.push(CodeRule {
-            rule: rule_name(&property("rule")?)?,
-            does: does(&property("does")?)?,
-            names: property("names").unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
-            reason: property("reason")?,
-        });
-    }
-    Some(Rules { query, rules })
-}
-
-fn does(word: &str) -> Option<Does> {
-    Some(match word {
-        "shell" => Does::Shell,
-        "spawn" => Does::Spawn,
-        "program" => Does::Program,
-        "code" => Does::Code,
-        "import" => Does::Import,
-        "ask" => Does::Ask,
-        "reference" => Does::Reference,
-        "remove" => Does::Remove,
-        "remove-receiver" => Does::RemoveReceiver,
-        "open" => Does::Open,
-        "read" => Does::Read,
-        "read-receiver" => Does::ReadReceiver,
-        "write" => Does::Write,
-        "write-receiver" => Does::WriteReceiver,
-        "change" => Does::Change,
-        "link" => Does::Link,
-        "signal" => Does::Signal,
-        "send" => Does::Send,
-        "environment" => Does::Environment,
-        "putenv" => Does::Putenv,
-        _ => return None,
-    })
-}
-
-/// Names of rules are part of what is shown, so there is a fixed set of them.
-fn rule_name(word: &str) -> Option<&'static str> {
-    const NAMES: &[&str] = &[
-        "runs-shell",
-        "runs-program",
-        "dynamic-code",
-        "dynamic-import",
-        "inner-workings",
-        "passed-around",
-        "removes",
-        "opens",
-        "reads",
-        "writes",
-        "changes",
-        "links",
-        "privilege",
-        "signals",
-        "native-code",
-        "sends-environment",
-        "sets-variable",
-    ];
-    NAMES.iter().find(|name| **name == word).copied()
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((before, after)) => {
-            let Some(rest) = name.strip_prefix(before) else { return false };
-            match after.split_once('*') {
-                None => rest.len() >= after.len() && rest.ends_with(after),
-                Some((middle, end)) => rest.contains(middle) && rest.ends_with(end),
-            }
-        }
-    }
-}
 
 /// Judges a program into `context`.
 pub(crate) fn judge(
@@ -524,26 +378,4 @@ fn quote(val: &Val) -> String {
         }
     }
     if out.is_empty() { "''".to_owned() } else { out }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_rule_files_load_and_every_rule_has_a_reason() {
-        for language in [Language::Python, Language::JavaScript] {
-            let rules = rules(language).expect("the queries parse");
-            assert!(rules.rules.len() > 10);
-            assert!(rules.rules.iter().all(|rule| rule.reason.len() > 10));
-        }
-    }
-
-    #[test]
-    fn names_match_by_pattern() {
-        assert!(matches("os.system", "os.system"));
-        assert!(matches("pathlib.*.unlink", "pathlib.Path().unlink"));
-        assert!(matches("*__builtins__*", "globals().__builtins__.exec"));
-        assert!(!matches("os.*", "subprocess.run"));
-    }
 }

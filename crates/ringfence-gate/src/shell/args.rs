@@ -28,7 +28,7 @@ pub enum Item<'a> {
 }
 
 /// Takes a command line apart. What follows `--` are operands.
-pub fn items<'a>(args: &'a [Arg], options: Options) -> Vec<Item<'a>> {
+pub fn items(args: &[Arg], options: Options) -> Vec<Item<'_>> {
     let mut items = Vec::with_capacity(args.len());
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
@@ -71,7 +71,7 @@ pub fn items<'a>(args: &'a [Arg], options: Options) -> Vec<Item<'a>> {
 }
 
 /// The operands of a command line.
-pub fn operands<'a>(args: &'a [Arg], options: Options) -> Vec<&'a Arg> {
+pub fn operands(args: &[Arg], options: Options) -> Vec<&Arg> {
     let only = |item| match item {
         Item::Operand(arg) => Some(arg),
         Item::Option { .. } => None,

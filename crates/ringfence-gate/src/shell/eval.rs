@@ -2,10 +2,7 @@
 
 use std::rc::Rc;
 
-use ringfence_bash::{
-    Command, CommandKind, Cond, Connector, Fd, HereDoc, Item, PartKind, Pipeline, Redirect, Script, Span,
-    Target, Value,
-};
+use ringfence_bash::{Command, CommandKind, Cond, Connector, Item, Pipeline, Script, Span, Value};
 
 use super::command::{Assigned, Brief, Cmd, Input, Place, Redir};
 use super::state::{Function, State, Var};
@@ -85,11 +82,7 @@ impl<'g> Eval<'g> {
         let script = match ringfence_bash::parse(text) {
             Ok(script) => script,
             Err(error) => {
-                self.out.trouble(
-                    "unparseable",
-                    span,
-                    &format!("the inner text cannot be read: {}", error.message()),
-                );
+                self.out.unreadable(&error, Some(span));
                 return;
             }
         };
@@ -406,64 +399,6 @@ impl<'g> Eval<'g> {
         self.input = Input { upstream: Rc::new(vec![unknown]), text: None, file: None };
         self.child(|eval| eval.script(script));
         self.input = before;
-    }
-
-    pub(crate) fn redirects(&mut self, redirects: &[Redirect]) -> Vec<Redir> {
-        redirects.iter().map(|redirect| self.redirect(redirect)).collect()
-    }
-
-    fn redirect(&mut self, redirect: &Redirect) -> Redir {
-        match &redirect.fd {
-            Some(Fd::Element(_, index)) => self.parts_for_effect(index),
-            Some(Fd::Variable(name)) => self.st.set(name, Var::Unknown),
-            Some(Fd::Number(_)) | None => {}
-        }
-        let span = self.place(redirect.span);
-        let mut redir =
-            Redir { op: redirect.op, target: None, text: None, delimiter: None, expands: false, span };
-        match &redirect.target {
-            Target::Word(word) if redirect.op == ringfence_bash::RedirectOp::HereString => {
-                redir.text = Some(self.value(word));
-            }
-            Target::Word(word) => {
-                let mut fields = self.args(std::slice::from_ref(word));
-                let single = if fields.len() == 1 { fields.pop() } else { None };
-                redir.target = Some(single.unwrap_or_else(|| Arg::new(Val::unknown(), span)));
-            }
-            Target::Close => {}
-            Target::HereDoc(doc) => self.here_doc(doc, &mut redir),
-        }
-        redir
-    }
-
-    fn here_doc(&mut self, doc: &HereDoc, redir: &mut Redir) {
-        let body = doc.body();
-        redir.expands = !doc.quoted && body.parts.iter().any(|part| !matches!(part.kind, PartKind::Lit(_)));
-        redir.text = Some(self.body(body));
-        redir.delimiter = Some((doc.end_line.clone(), doc.quoted));
-    }
-
-    /// Takes standard input from redirections, if they set it.
-    pub(crate) fn redirect_input(&mut self, redirs: &[Redir]) {
-        use ringfence_bash::RedirectOp as Op;
-        for redir in redirs {
-            match redir.op {
-                Op::HereDoc | Op::HereString => {
-                    // Several here-documents: the last is read, but all are looked at.
-                    let mut text = redir.text.clone().unwrap_or_default();
-                    if let Some(before) = self.input.text.take().filter(|_| self.input.upstream.is_empty()) {
-                        let last = std::mem::replace(&mut text, before);
-                        text.push_text("\n");
-                        text.extend(&last);
-                    }
-                    self.input = Input { text: Some(text), ..Input::default() };
-                }
-                Op::Read | Op::ReadWrite => {
-                    self.input = Input { file: redir.target.clone(), ..Input::default() };
-                }
-                _ => {}
-            }
-        }
     }
 
     /// Hands a command to the checks.

@@ -10,6 +10,7 @@ mod expand;
 mod find;
 mod interpreter;
 mod output;
+mod redirect;
 mod run;
 mod state;
 mod subcommand;

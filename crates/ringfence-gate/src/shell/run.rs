@@ -168,7 +168,7 @@ impl Eval<'_> {
 
     fn unwrapped(&mut self, name: &str, call: &Invocation<'_>) -> Vec<Brief> {
         let mut briefs = vec![];
-        for inner in unwrap(name, &call.args, &self.input, self.st.cwd.as_deref()) {
+        for inner in unwrap(name, &call.args, &self.input) {
             match inner {
                 Inner::Command { args, assigned } => {
                     let span =

@@ -52,7 +52,6 @@ const OPTIONS: &[Runs] = &[
     Runs(&["openssl"], "-engine", "--engine", Takes::Opaque),
     Runs(&["curl"], "-K", "--config", Takes::Opaque),
     Runs(&["dstat", "aria2c"], "", "--on-download-complete", Takes::Shell),
-    Runs(&["logrotate", "crontab", "batch"], "", "--mail", Takes::Shell),
 ];
 
 /// Values of options that make nothing run.
@@ -138,7 +137,6 @@ pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], inner: &mut Vec<Inn
         "psql" | "mysql" | "sqlite3" | "sqlite" | "mariadb" => client(args, inner),
         "gdb" | "lldb" => debugger(args, inner),
         "make" | "gmake" => make(first, args, inner),
-        "find" | "gfind" | "fd" => {}
         _ => {}
     }
 }

@@ -37,7 +37,7 @@ impl Inner {
 }
 
 /// What `name` with these words (the name first) runs.
-pub(crate) fn unwrap(name: &str, args: &[Arg], input: &Input, cwd: Option<&str>) -> Vec<Inner> {
+pub(crate) fn unwrap(name: &str, args: &[Arg], input: &Input) -> Vec<Inner> {
     let Some((first, rest)) = args.split_first() else { return vec![] };
     let mut inner = match name {
         "env" => env(rest),
@@ -55,7 +55,6 @@ pub(crate) fn unwrap(name: &str, args: &[Arg], input: &Input, cwd: Option<&str>)
     if first.known().is_some_and(|word| word.contains('/')) && inner.is_empty() {
         inner.push(Inner::File { language: Language::Unknown, path: first.clone() });
     }
-    let _ = cwd;
     inner
 }
 
@@ -304,7 +303,7 @@ fn parallel(args: &[Arg]) -> Vec<Inner> {
         }
         text.extend(&arg.val);
     }
-    let unknown = vec![Arg::new(Val::unknown(), span)];
+    let unknown = [Arg::new(Val::unknown(), span)];
     let values: Vec<&Arg> = match values.get(1..) {
         Some(values) if !values.is_empty() => values.iter().take(16).collect(),
         _ => unknown.iter().collect(),

@@ -397,15 +397,17 @@ pub(crate) fn option_value(args: &[Arg], short: &str, long: &str) -> Option<Arg>
         }
         // `-qc text`, `-ctext`.
         let letter = short.trim_start_matches('-');
-        if letter.len() == 1 && prefix.starts_with('-') && prefix.len() > 2 {
-            if let Some(position) = prefix[1..].find(letter) {
-                let glued = arg.val.skip(position + 2);
-                return if glued.segs().is_empty() {
-                    iter.next().cloned()
-                } else {
-                    Some(Arg::new(glued, arg.span))
-                };
-            }
+        if letter.len() == 1
+            && prefix.starts_with('-')
+            && prefix.len() > 2
+            && let Some(position) = prefix[1..].find(letter)
+        {
+            let glued = arg.val.skip(position + 2);
+            return if glued.segs().is_empty() {
+                iter.next().cloned()
+            } else {
+                Some(Arg::new(glued, arg.span))
+            };
         }
     }
     None

@@ -23,7 +23,6 @@ fn heredoc_delimiters_that_expand_are_refused() {
         assert_eq!(decision(code, "heredoc_injection"), Some(Decision::Deny), "{code}");
         assert_eq!(judge(code).violation(), Some(ViolationKind::HeredocInjection), "{code}");
     }
-    assert_ne!(judge("cat <<${X}\na\n${X}\n").decision, Decision::Allow);
 }
 
 #[test]

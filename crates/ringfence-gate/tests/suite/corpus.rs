@@ -1,4 +1,9 @@
 //! The labelled cases: every one of them is judged, and the rates by group are printed.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

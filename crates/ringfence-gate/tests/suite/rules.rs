@@ -1,4 +1,5 @@
 //! Lists, modes and strictness, through the gate.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
 
 use ringfence_gate::policy::ProgramLists;
 use ringfence_gate::{Decision, Gate, Options, Request, Verdict};
