@@ -80,9 +80,9 @@ impl Channel {
                 RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
             );
             let length = match received {
-                Ok(message) if message.bytes > 0 => message.bytes,
+                Ok(message) => message.bytes,
                 Err(Errno::INTR) => continue,
-                Ok(_) | Err(_) => return None,
+                Err(_) => return None,
             };
             let sender = control.drain().find_map(|message| match message {
                 RecvAncillaryMessage::ScmCredentials(credentials) => {
@@ -90,6 +90,10 @@ impl Channel {
                 }
                 _ => None,
             });
+            // An empty message has a sender; the end of the connection has none.
+            if length == 0 && sender.is_none() {
+                return None;
+            }
             if let Some(said) = sender.and_then(|pid| parse(pid, &bytes[..length])) {
                 return Some(said);
             }
