@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::launch::{End, Heard, LaunchError, Place, Sandboxed, Stdio, control_pair};
+use crate::mounts;
 use crate::parcel;
 use crate::plan::{Exec, Passed, Plan};
 use crate::report::{Message, Step};
@@ -183,7 +184,8 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
     let parcel = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
     drop((packed, sys::adopt(PROGRAM)));
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
-    // bwrap was told to drop them; what it left goes now, or nothing starts.
+    close_devices().or_fail(Step::SealRoot)?;
+    // What bwrap left of them goes now, or nothing starts.
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
     Message::Ready.send(control, None).or_fail(Step::WaitForHost)?;
     stage::start_and_reap(&Stage {
@@ -196,4 +198,18 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
         maps: None,
         tied: false,
     })
+}
+
+/// The device nodes are the host's. Read-only mounts do not stop writing to a device, only changing its node,
+/// which root could; bwrap has no option for that. An ordinary user, who may lack the capability, cannot.
+fn close_devices() -> Sys<()> {
+    for device in [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"] {
+        match mounts::make_read_only(device) {
+            Err(Errno::PERM) if !rustix::process::geteuid().is_root() => {}
+            // bwrap gives no /dev/tty where there is none.
+            Err(Errno::NOENT | Errno::INVAL) if device == c"/dev/tty" => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }

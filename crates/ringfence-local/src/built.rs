@@ -144,8 +144,9 @@ impl Ground {
         if abi == 0 {
             return Err(NoFence::Unavailable("the kernel has no Landlock, or it is switched off".to_owned()));
         }
-        let (policy, hidden) = host_view::for_host(self.policy.clone());
+        let (mut policy, hidden) = host_view::for_host(self.policy.clone());
         let view = host_view::lay_out(&policy.filesystem, &hidden, &self.found, &self.cwd)?;
+        host_view::open_descriptors(&mut policy);
         let shared =
             Shared { no_internet: !landlock::refuses_tcp(abi), no_local: !landlock::has_scopes(abi) };
         // What only the supervisor refuses would be readable without it.
@@ -214,7 +215,8 @@ fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf])
         "the home directory and the place for temporary files are on the host's disk (removed at the end, not \
          limited by memory); /tmp and /dev/shm themselves are refused"
             .to_owned(),
-        "no network at all, not even the sandbox's own loopback; no System V IPC; no new terminals".to_owned(),
+        "no network at all, not even the sandbox's own loopback; no System V IPC, named semaphores or shared memory; no new \
+         terminals".to_owned(),
         "names, sizes and times of hidden files can be seen, their contents cannot".to_owned(),
     ];
     if !by_supervisor.is_empty() {
@@ -302,6 +304,7 @@ impl Built {
                 let own =
                     OwnDirectory::new(&crate::host::canonical_or_same(base.unwrap_or(Path::new("/tmp"))))?;
                 own.furnish(&ground.host.home, &policy.filesystem);
+                own.point_to_refused(&ground.host.home, &policy.filesystem);
                 Some(own)
             }
             Launcher::Native | Launcher::Bwrap | Launcher::NetworkOnly => None,

@@ -15,12 +15,14 @@ use ringfence_linux::plan::{BindAccess, MountStep};
 use ringfence_model::{Error, ErrorKind, Result};
 
 use crate::host::{Host, canonical};
-use crate::view::{self, c_path};
+use crate::view::c_path;
 
 /// More than bwrap takes.
 const MOST_OPTIONS: usize = 8000;
 /// Descriptors are few: a process may usually have 1024.
 const MOST_DATA: usize = 500;
+
+const SET_USER_ID: u32 = 0o4000;
 
 /// bwrap and how it is called.
 #[derive(Debug)]
@@ -69,7 +71,11 @@ pub(crate) fn arguments(program: &Path, hostname: &str, steps: &[MountStep]) -> 
         list.word(flag);
     }
     list.words(["--hostname", hostname]);
-    list.words(["--cap-drop", "ALL"]);
+    // One that is set-uid lets no ordinary user change them, and drops them all by itself. What the others
+    // add serves the stage to close the device nodes, and to drop everything.
+    if program.metadata().is_ok_and(|program| program.permissions().mode() & SET_USER_ID == 0) {
+        list.words(["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]);
+    }
 
     let (mut fixed, mut masks, mut read_only) = (Vec::new(), Vec::new(), Vec::new());
     let mut made = Made::default();
@@ -91,13 +97,8 @@ pub(crate) fn arguments(program: &Path, hostname: &str, steps: &[MountStep]) -> 
     for target in &masks {
         list.mask(target);
     }
-    let devices = view::DEVICES.map(|name| Path::new("/dev").join(name));
-    // Read-only does not stop writing to a device, only changing its node, which is the host's.
-    for target in read_only.iter().chain(&devices).map(PathBuf::as_path) {
+    for target in read_only.iter().map(PathBuf::as_path).chain([Path::new("/dev"), Path::new("/")]) {
         list.pair("--remount-ro", target);
-    }
-    for target in ["/dev", "/"] {
-        list.words(["--remount-ro", target]);
     }
     if list.count > MOST_OPTIONS || list.data.len() > MOST_DATA {
         return Err(Error::new(
@@ -307,7 +308,6 @@ mod tests {
         ];
         assert!(pin < seal && seal < mask, "{words:?}");
         assert!(!words.contains(&path("gone")), "what is gone must not be made on the host: {words:?}");
-        position(&words, &["--remount-ro", "/dev/null"]);
         assert!(
             !words.contains(&"--dev-bind".to_owned()),
             "bwrap has a directory of devices of its own: {words:?}"

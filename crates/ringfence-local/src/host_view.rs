@@ -119,6 +119,12 @@ pub(crate) fn for_host(mut policy: Policy) -> (Policy, Vec<PathBuf>) {
     (policy, hidden)
 }
 
+/// Pipes and the like are written through `/proc` as well (`/dev/fd/63`). For the supervisor only: Landlock
+/// lets nothing else of it be written.
+pub(crate) fn open_descriptors(policy: &mut Policy) {
+    policy.filesystem.allow_write.push(PathRule::new("/proc", launcher_rule()));
+}
+
 /// Not of the built-in layer: those are trusted to hold no links that the command made.
 fn launcher_rule() -> RuleSource {
     RuleSource::layer(RuleLayer::Call).with_key("launcher landlock")

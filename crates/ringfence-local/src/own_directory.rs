@@ -1,6 +1,8 @@
 //! A directory on the host that is the sandbox's own, where there are no private mounts.
 
 use std::collections::BTreeMap;
+#[cfg(target_os = "linux")]
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -72,7 +74,21 @@ impl OwnDirectory {
     /// Puts links into its home to what the command may see of the person's: tool chains and programs look
     /// for their files there.
     pub(crate) fn furnish(&self, home: &Path, fs: &Filesystem) {
-        for path in trees(fs).keys() {
+        self.link(home, trees(fs).keys().map(PathBuf::as_path));
+    }
+
+    /// Puts links to what is denied or protected by name: it is refused where it is, and so the refusal is
+    /// told. For those who see each open.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn point_to_refused(&self, home: &Path, fs: &Filesystem) {
+        let refused: BTreeSet<&Path> =
+            fs.deny.iter().chain(&fs.protect).filter_map(|rule| rule.path.as_literal()).collect();
+        self.link(home, refused.into_iter());
+    }
+
+    /// Outermost first.
+    fn link<'a>(&self, home: &Path, paths: impl Iterator<Item = &'a Path>) {
+        for path in paths {
             let Ok(relative) = path.strip_prefix(home) else { continue };
             let link = self.places.home.join(relative);
             if relative.as_os_str().is_empty() || link.symlink_metadata().is_ok() || !path.exists() {
