@@ -8,5 +8,4 @@ mod suite {
     mod seatbelt;
     mod seatbelt_refusals;
     mod shell_protocol;
-    mod shell_random;
 }
