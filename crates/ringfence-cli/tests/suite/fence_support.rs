@@ -99,7 +99,9 @@ impl Helper {
                 .args(["-O1", "-pthread", "-o"])
                 .args([&program, &source])
                 .output()
-                .expect("gcc is needed: apt-get install gcc libc6-dev");
+                .unwrap_or_else(|error| {
+                    panic!("{}: {error}", "gcc is needed: apt-get install gcc libc6-dev")
+                });
             assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
             (directory, program)
         });
