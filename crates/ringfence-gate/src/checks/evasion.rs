@@ -190,6 +190,9 @@ impl Check for Evasion {
                 }
             }
             "shopt" if cmd.has("expand_aliases") => report.add(SHELL, cmd.span, "aliases are switched on"),
+            "complete" if cmd.has("-C") || cmd.has("-F") => {
+                report.add(BUILTIN, cmd.span, "completing a word is made to run a command");
+            }
             "bind" if cmd.has("-x") => report.add(BUILTIN, cmd.span, "a key is made to run a command"),
             name if !KNOWN.contains(&name) => wrapped(cmd, report),
             _ => {}

@@ -123,6 +123,13 @@ impl Check for Persistence {
                     format!("`{}` starts things outside of this session", cmd.name),
                 );
             }
+            "loginctl"
+                if cmd.sub().is_some_and(|verb| {
+                    !verb.starts_with("list") && !verb.contains("show") && !verb.contains("status")
+                }) =>
+            {
+                report.add(SERVICE, cmd.span, "`loginctl` changes sessions of the machine");
+            }
             "ssh-copy-id" => report.add(FILE, cmd.span, "a key is installed on another machine"),
             "systemctl" => {
                 let asks = [

@@ -204,9 +204,9 @@ impl Check for Removal {
         {
             report.add(CRITICAL_RULE, cmd.span, "`--no-preserve-root` has one use");
         }
-        if cmd.is(&["shred", "gshred"]) && cmd.args.len() > 1 {
+        if cmd.is(&["shred", "gshred", "wipe", "srm"]) && cmd.args.len() > 1 {
             let rule = Rule::ask("shred", "remove the file; what is shredded cannot come back");
-            report.add(rule, cmd.span, "`shred` destroys files beyond recovery");
+            report.add(rule, cmd.span, format!("`{}` destroys files beyond recovery", cmd.name));
         }
     }
 }

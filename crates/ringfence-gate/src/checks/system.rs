@@ -154,7 +154,7 @@ fn push(cmd: &Cmd<'_>, report: &mut Report<'_>) {
         word == "--force"
             || word == "--mirror"
             || word == "--delete"
-            || word.starts_with('+') && word.len() > 1
+            || word.starts_with(['+', ':']) && word.len() > 1
             || word.starts_with('-') && !word.starts_with("--") && word.contains(['f', 'd'])
     });
     if forced {

@@ -55,6 +55,10 @@ impl Eval<'_> {
             if let Some((name, value)) = arg.val.split_once('=') {
                 let name = name.trim_end_matches('+');
                 self.assigned(name, &value, arg.span);
+                if let (true, Some(meant)) = (nameref, value.known().map(str::to_owned)) {
+                    // What is set through the reference cannot be told.
+                    self.assigned(&meant, &Val::unknown(), arg.span);
+                }
                 if matches!(self.st.vars.get(name), Some(Var::Array(_))) && value.has_unknown() {
                     // An array, taken in already.
                     continue;

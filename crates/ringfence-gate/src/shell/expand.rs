@@ -292,9 +292,29 @@ impl Eval<'_> {
                     return;
                 }
             }
+            ParamOp::Value(op @ (ValueOp::RemoveSuffix | ValueOp::RemovePrefix)) => {
+                if let Some(val) = self.trimmed(param, args.first(), op) {
+                    return self.splice(&val, fields, quoted);
+                }
+            }
             ParamOp::Value(_) | ParamOp::Indirect(_) | ParamOp::Prefix => {}
         }
         fields.seg(Seg::Unknown);
+    }
+
+    /// `${x%…}` and `${x#…}` of a known value with a pattern that is plain text.
+    fn trimmed(&self, param: &Param, pattern: Option<&Val>, op: ValueOp) -> Option<Val> {
+        let value = match (self.st.vars.get(&param.name), param.name.as_str()) {
+            (Some(Var::Scalar(val)), _) => val.known()?,
+            (None, "PWD") => self.st.cwd.as_deref()?,
+            _ => return None,
+        };
+        let pattern = pattern?.known().filter(|pattern| !pattern.contains(['*', '?', '[', '\\']))?;
+        let rest = match op {
+            ValueOp::RemoveSuffix => value.strip_suffix(pattern),
+            _ => value.strip_prefix(pattern),
+        };
+        Some(Val::text(rest.unwrap_or(value)))
     }
 
     fn plain(&mut self, param: &Param, fields: &mut Fields, quoted: Quoted) {

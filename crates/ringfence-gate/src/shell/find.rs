@@ -42,10 +42,17 @@ pub(crate) fn starts(args: &[Arg]) -> Vec<Arg> {
 
 /// What `find` finds: some of what is below each start, or all of it when nothing is filtered.
 pub(crate) fn found(args: &[Arg]) -> Vec<Arg> {
-    let filtered = args.windows(2).any(|pair| {
-        pair[0].known().is_some_and(|word| FILTERS.contains(&word))
-            && !pair[1].known().is_some_and(|pattern| matches!(pattern, "*" | "**" | ".*" | "*/*"))
-    });
+    let is_filter = |index: usize| {
+        let before = index.checked_sub(1).and_then(|before| args[before].known());
+        let pattern = args.get(index + 1).and_then(Arg::known).unwrap_or_default();
+        args[index].known().is_some_and(|word| FILTERS.contains(&word))
+            && !matches!(before, Some("!" | "-not"))
+            && !matches!(pattern, "*" | "**" | ".*" | "*/*")
+    };
+    // `-o` lets through what the filter does not.
+    let either = args.iter().any(|arg| arg.is("-o") || arg.is("-or"));
+    let prunes = args.iter().any(|arg| arg.is("-prune"));
+    let filtered = (0..args.len()).any(is_filter) && (!either || prunes || only_names(args));
     let whole = |start: Arg| {
         let mut val = start.val.clone();
         val.push_text("/");
@@ -56,6 +63,13 @@ pub(crate) fn found(args: &[Arg]) -> Vec<Arg> {
         Arg::new(val, start.span)
     };
     starts(args).into_iter().map(whole).collect()
+}
+
+/// Whether both sides of every `-o` are filters: `-name a -o -name b`.
+fn only_names(args: &[Arg]) -> bool {
+    args.iter().enumerate().filter(|(_, arg)| arg.is("-o") || arg.is("-or")).all(|(index, _)| {
+        args.get(index + 1).and_then(Arg::known).is_some_and(|word| FILTERS.contains(&word))
+    })
 }
 
 /// The commands that are run on what is found.

@@ -37,6 +37,16 @@ pub(crate) fn known(name: &str, args: &[Arg], input: &Input, cwd: Option<&str>) 
             plain.then_some(val)
         }
         "nproc" | "whoami" | "wc" if rest.is_empty() => Some(Val::star()),
+        // Numbers of processes.
+        "pgrep" | "pidof" => Some(Val::star()),
+        "lsof" if rest.iter().any(|arg| arg.val.prefix().starts_with("-t")) => Some(Val::star()),
+        "which" => match rest {
+            [only] => only
+                .known()
+                .filter(|word| !word.contains('/'))
+                .map(|word| Val::text(format!("/usr/bin/{word}"))),
+            _ => None,
+        },
         "id" if rest.len() == 1 => Some(Val::star()),
         "basename" if rest.len() == 1 => Some(Val::star()),
         "git"

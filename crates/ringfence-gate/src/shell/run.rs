@@ -122,6 +122,9 @@ impl Eval<'_> {
         self.emit(&call.args, &name, &call.assigned, call.redirs, call.span);
         self.fetched(&name, &call.args);
         self.builtin(&name, &call);
+        if matches!(name.as_str(), "make" | "gmake") {
+            self.recipes(call.span);
+        }
         let briefs = self.unwrapped(&name, &call);
         let output = output::known(&name, &call.args, &self.input, self.st.cwd.as_deref());
         if briefs.is_empty() || output.is_some() {
@@ -154,14 +157,47 @@ impl Eval<'_> {
                 _ => {}
             }
             // `curl -O`, `wget URL`: the file takes its name from the address.
-            if let Some(address) = arg.known().filter(|word| word.contains("://")) {
+            let is_address = |word: &&str| {
+                word.contains("://") || name == "wget" && !word.starts_with('-') && word.contains('/')
+            };
+            if let Some(address) = arg.known().filter(is_address) {
                 files.push(Val::text(base_name(address)));
+                for pair in args.windows(2).filter(|pair| pair[0].is("-P") || pair[0].is("--output-dir")) {
+                    let mut file = pair[1].val.clone();
+                    file.push_text("/");
+                    file.push_text(base_name(address));
+                    files.push(file);
+                }
             }
         }
         for file in files {
             let path = crate::path::AbsPath::of(&file, self.st.cwd.as_deref()).and_then(|path| path.known());
-            if let (Some(path), true) = (path, foreign) {
-                self.wrote(path, None, true, false);
+            let Some(path) = path else { continue };
+            let known = if name == "tee" {
+                self.input.text.as_ref().and_then(Val::known).map(str::to_owned)
+            } else {
+                None
+            };
+            if foreign || known.is_some() {
+                let append = args.iter().any(|arg| arg.is("-a"));
+                self.wrote(path, known.as_deref(), foreign, append);
+            }
+        }
+    }
+
+    /// A makefile that the text wrote itself: its recipes are judged.
+    fn recipes(&mut self, span: Span) {
+        for file in ["Makefile", "makefile", "GNUmakefile"] {
+            let path = crate::path::AbsPath::of(&Val::text(file), self.st.cwd.as_deref())
+                .and_then(|path| path.known());
+            let Some(Written::Text(text)) = path.and_then(|path| self.st.written.get(&path).cloned()) else {
+                continue;
+            };
+            for line in text.lines().filter(|line| line.starts_with('\t')).take(64) {
+                let command = line.trim_start_matches(['\t', '@', '-', '+']).replace("$$", "$");
+                // Variables of make look like substitutions; those without blanks are taken for variables.
+                let command = make_variables(&command);
+                self.nested(&command, span, None, false);
             }
         }
     }
@@ -312,4 +348,30 @@ impl Eval<'_> {
     pub(crate) fn not_understood(&mut self, span: Span, what: &str) {
         self.out.trouble("unsupported", self.place(span), &format!("this is not understood: {what}"));
     }
+}
+
+/// `$(NAME)` and `$@` of make, as variables of the shell.
+fn make_variables(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("$(") {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 2..];
+        match after.split_once(')') {
+            Some((name, tail))
+                if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') =>
+            {
+                out.push_str("${");
+                out.push_str(name);
+                out.push('}');
+                rest = tail;
+            }
+            _ => {
+                out.push_str("$(");
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
 }

@@ -98,10 +98,10 @@ pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], inner: &mut Vec<Inn
         if !names.contains(&name) {
             continue;
         }
-        let short = if short.is_empty() { "\0" } else { short };
+        let short: &&str = if short.is_empty() { &"\0" } else { short };
         // Tar writes old-style letters and -C dir; only an option by itself counts.
         let Some(value) = option_value(args, short, long) else { continue };
-        if is_harmless(name, &value.val) {
+        if !matches!(*short, "-S" | "-D") && is_harmless(name, &value.val) {
             continue;
         }
         match takes {

@@ -52,6 +52,11 @@ pub(crate) fn unwrap(name: &str, args: &[Arg], input: &Input) -> Vec<Inner> {
         },
     };
     subcommand::options(name, first, rest, &mut inner);
+    if let ("ed" | "ex" | "red" | "vim" | "vi", Some(text)) = (name, input.text.as_ref().and_then(Val::known))
+    {
+        let commands = text.lines().filter_map(|line| line.trim_start_matches([':', ' ']).strip_prefix('!'));
+        inner.extend(commands.map(|command| Inner::shell(Arg::new(Val::text(command), first.span))));
+    }
     if first.known().is_some_and(|word| word.contains('/')) && inner.is_empty() {
         inner.push(Inner::File { language: Language::Unknown, path: first.clone() });
     }
