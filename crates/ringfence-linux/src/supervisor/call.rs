@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn arguments_end_up_where_they_belong() {
-        let cwd = u64::from(libc::AT_FDCWD as u32);
+        let cwd = u64::from(libc::AT_FDCWD.cast_unsigned());
         let path = PathArg { dirfd: libc::AT_FDCWD, address: 0x10 };
         assert_eq!(
             Call::decode(&notification(libc::SYS_openat, [cwd, 0x10, libc::O_NOFOLLOW as u64, 0, 0, 0])),

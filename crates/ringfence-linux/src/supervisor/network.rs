@@ -234,28 +234,32 @@ fn same_pid_namespace(pid: i32, tid: i32) -> bool {
 mod tests {
     use super::*;
 
+    fn family(number: i32) -> [u8; 2] {
+        u16::try_from(number).unwrap().to_ne_bytes()
+    }
+
     #[test]
     fn addresses_are_read_as_the_kernel_lays_them_out() {
         let mut v4 = vec![];
-        v4.extend((libc::AF_INET as u16).to_ne_bytes());
+        v4.extend(family(libc::AF_INET));
         v4.extend(443_u16.to_be_bytes());
         v4.extend([93, 184, 216, 34]);
         assert!(matches!(parse_address(&v4), Address::Internet(a) if a.to_string() == "93.184.216.34:443"));
 
         let mut mapped = vec![];
-        mapped.extend((libc::AF_INET6 as u16).to_ne_bytes());
+        mapped.extend(family(libc::AF_INET6));
         mapped.extend(80_u16.to_be_bytes());
         mapped.extend([0; 4]);
         mapped.extend(Ipv4Addr::new(127, 0, 0, 1).to_ipv6_mapped().octets());
         assert!(matches!(parse_address(&mapped), Address::Internet(a) if a.to_string() == "127.0.0.1:80"));
 
         let mut unix = vec![];
-        unix.extend((libc::AF_UNIX as u16).to_ne_bytes());
+        unix.extend(family(libc::AF_UNIX));
         unix.extend(b"/p/s.sock\0junk");
         assert!(matches!(parse_address(&unix), Address::Path(path) if path == b"/p/s.sock"));
 
         let mut abstract_name = vec![];
-        abstract_name.extend((libc::AF_UNIX as u16).to_ne_bytes());
+        abstract_name.extend(family(libc::AF_UNIX));
         abstract_name.extend(b"\0name");
         assert!(matches!(parse_address(&abstract_name), Address::Other));
         assert!(matches!(parse_address(&[1]), Address::Other));
