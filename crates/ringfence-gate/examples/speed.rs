@@ -10,7 +10,7 @@ const TYPICAL: &[&str] = &[
     "cargo test -p core -- --nocapture 2>&1 | tail -40",
     "git add -A && git commit -m \"fix: handle empty input\"",
     "for f in *.rs; do wc -l \"$f\"; done",
-    "grep -rn 'TODO' src | sort | uniq -c | head -20",
+    "grep -rn 'NOTE' src | sort | uniq -c | head -20",
     "cd build && cmake .. && make -j8",
     "find . -name '*.pyc' -delete",
     "cat > hello.txt <<'EOF'\nhello\nEOF",
