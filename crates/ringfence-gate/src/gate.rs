@@ -150,7 +150,10 @@ impl Gate {
         }
         let decision = context.findings.decision();
         let proposal = match (decision, context.seen.as_slice()) {
-            (Decision::Ask, [only]) => rules::propose(only),
+            // A rule that lasts is offered only for programs, never for secrets, hooks or what cannot be read.
+            (Decision::Ask, [only]) if context.findings.list().iter().all(is_about_a_program) => {
+                rules::propose(only)
+            }
             _ => None,
         };
         let intent = intent(request.language, &context.seen);
@@ -206,6 +209,10 @@ impl Gate {
         });
         refused.into_iter().for_each(|finding| context.findings.push(finding));
     }
+}
+
+fn is_about_a_program(finding: &Finding) -> bool {
+    finding.decision == Decision::Allow || finding.check == "system"
 }
 
 fn by_rule(
