@@ -57,7 +57,7 @@ mod tests {
             file("crates/ab/src/x.rs", "#[test]\nfn other() {}\n"),
         ];
         let table = file(
-            "docs/acceptance.d/a.md",
+            "docs/acceptance.md",
             "crates/a::not_in_a_table\n\
              | S0-1 | crates/a::holds |\n\
              | S0-2 | `crates/a/src/x.rs::holds`, crates/a::x::holds |\n\

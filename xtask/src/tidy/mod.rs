@@ -41,12 +41,7 @@ pub(crate) fn check() -> Result<Done> {
     for directory in ["crates", "xtask", "tests"] {
         collect(&root, &root.join(directory), "rs", &mut sources)?;
     }
-    let mut tables = Vec::new();
-    collect(&root, &root.join("docs/acceptance.d"), "md", &mut tables)?;
-    let main_table = root.join("docs/acceptance.md");
-    if main_table.exists() {
-        tables.push(read(&root, &main_table)?);
-    }
+    let tables = [read(&root, &root.join("docs/acceptance.md"))?];
     let mut problems: Vec<Problem> = sources.iter().flat_map(check_source).collect();
     let references = acceptance::check(&tables, &sources, &mut problems);
     let manifest = read(&root, &root.join("Cargo.toml"))?;
