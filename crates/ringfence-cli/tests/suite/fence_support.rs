@@ -53,7 +53,9 @@ impl Room {
     /// As [`Self::fenced`], with options of `ringfence run`.
     #[track_caller]
     pub(crate) fn fenced_with(&self, options: &[&str], text: &str) -> Fenced {
-        let arguments = [&["run", "--json"], options, &["-c", text]].concat();
+        // The same tests for another launcher: FENCE_LAUNCHER=bwrap cargo test …
+        let launcher = std::env::var("FENCE_LAUNCHER").unwrap_or_else(|_| "auto".to_owned());
+        let arguments = [&["run", "--json", "--launcher", &launcher], options, &["-c", text]].concat();
         Fenced::of(self.run(&arguments).json())
     }
 

@@ -49,6 +49,10 @@ impl Supervisor<'_> {
 
     /// What the caller reads in the place of `self.path`.
     pub(super) fn replacement(&self, flags: i32) -> Option<Answer> {
+        // Who only wants to point at it reads nothing.
+        if flags & libc::O_PATH != 0 {
+            return None;
+        }
         let replaced = &self.watched.shared.as_ref()?.replaced;
         let (_, content) = replaced.iter().find(|(path, _)| path == self.path.as_path())?;
         let file = crate::parcel::sealed("ringfence-replaced", content).ok()?;
