@@ -3,7 +3,7 @@
 //! Policies name dozens of files in the home directory, most of which are not there. Listing the directory once
 //! is cheaper than asking for each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -14,9 +14,6 @@ use rustix::io::Errno;
 /// A directory with more entries is not read to its end.
 const MOST: usize = 4096;
 
-/// A directory is listed when it is asked about for this time; before, a look at the file itself is cheaper.
-const WORTH_IT: usize = 4;
-
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     directories: HashMap<Vec<u8>, Content>,
@@ -24,10 +21,7 @@ pub(crate) struct Names {
 
 #[derive(Debug)]
 enum Content {
-    /// Asked about so often.
-    Asked(usize),
-    /// The hashes of its names, sorted. Two names of one hash do no harm: what may be there is looked at.
-    Known(Vec<u64>),
+    Known(HashSet<Vec<u8>>),
     /// There is no such directory.
     Nothing,
     /// It cannot be listed, or has too many entries.
@@ -43,21 +37,13 @@ impl Names {
         if name.is_empty() {
             return false;
         }
-        let Some(content) = self.directories.get_mut(parent) else {
-            self.directories.insert(parent.to_owned(), Content::Asked(1));
-            return false;
-        };
-        if let Content::Asked(times) = content {
-            *times += 1;
-            if *times < WORTH_IT {
-                return false;
-            }
-            *content = list(parent);
+        if !self.directories.contains_key(parent) {
+            self.directories.insert(parent.to_owned(), list(parent));
         }
-        match content {
-            Content::Known(names) => names.binary_search(&hash(name)).is_err(),
-            Content::Nothing => true,
-            Content::Unknown | Content::Asked(_) => false,
+        match self.directories.get(parent) {
+            Some(Content::Known(names)) => !names.contains(name),
+            Some(Content::Nothing) => true,
+            Some(Content::Unknown) | None => false,
         }
     }
 }
@@ -69,7 +55,7 @@ fn list(directory: &[u8]) -> Content {
         Err(Errno::NOENT | Errno::NOTDIR) => return Content::Nothing,
         Err(_) => return Content::Unknown,
     };
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
     let mut entries = RawDir::new(&opened, &mut buffer);
     while let Some(entry) = entries.next() {
@@ -77,16 +63,9 @@ fn list(directory: &[u8]) -> Content {
         if names.len() == MOST {
             return Content::Unknown;
         }
-        names.push(hash(entry.file_name().to_bytes()));
+        names.insert(entry.file_name().to_bytes().to_owned());
     }
-    names.sort_unstable();
     Content::Known(names)
-}
-
-/// FNV-1a.
-fn hash(name: &[u8]) -> u64 {
-    name.iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -100,11 +79,6 @@ mod tests {
         std::fs::write(root.join("file"), "").unwrap();
         std::os::unix::fs::symlink("nowhere", root.join("link")).unwrap();
         let mut names = Names::default();
-        for _ in 1..WORTH_IT {
-            for path in ["other", "gone/other", "file/below"] {
-                assert!(!names.lack(&root.join(path)), "not looked at yet");
-            }
-        }
         assert!(!names.lack(&root.join("file")));
         assert!(!names.lack(&root.join("link")));
         assert!(names.lack(&root.join("other")));
