@@ -164,7 +164,12 @@ impl Ruleset {
                 0_u32,
             )
         };
-        if added < 0 { Err(errno()) } else { Ok(()) }
+        match added {
+            0.. => Ok(()),
+            // A file of the kernel's own (a memfd that an outer fence mounted): Landlock never refuses those.
+            _ if errno() == Errno::BADFD => Ok(()),
+            _ => Err(errno()),
+        }
     }
 
     /// Confines the calling thread and all its future children. Needs `no_new_privs`.
