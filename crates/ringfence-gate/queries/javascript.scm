@@ -27,7 +27,7 @@
 
 ([(new_expression constructor: (_) @function) (call_expression function: (_) @function)] @call
  (#set! rule "dynamic-code") (#set! does "ask")
- (#set! names "Function vm.runInNewContext vm.runInThisContext vm.runInContext vm.Script vm.compileFunction module._load module._compile *.constructor.constructor *.?")
+ (#set! names "Function vm.runInNewContext vm.runInThisContext vm.runInContext vm.Script vm.compileFunction module._load module._compile *.constructor.constructor ().constructor *().constructor *.?")
  (#set! reason "text is run as code"))
 
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
@@ -84,3 +84,18 @@
  (#set! rule "sets-variable") (#set! does "environment")
  (#set! names "process.env.*")
  (#set! reason "a variable for programs to come is set"))
+
+((call_expression function: (_) @function arguments: (template_string) @arguments) @call
+ (#set! rule "runs-shell") (#set! does "template")
+ (#set! names "$ zx.$ Bun.$ execa.$")
+ (#set! reason "the text is run by a shell"))
+
+((call_expression function: (_) @function arguments: (arguments) @arguments) @call
+ (#set! rule "dynamic-code") (#set! does "timer")
+ (#set! names "setTimeout setInterval setImmediate")
+ (#set! reason "text is run as code later"))
+
+((call_expression function: (_) @function arguments: (arguments) @arguments) @call
+ (#set! rule "sets-variable") (#set! does "variables")
+ (#set! names "Object.assign")
+ (#set! reason "variables for programs to come are set"))

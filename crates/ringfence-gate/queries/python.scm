@@ -30,7 +30,7 @@
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
  (#set! rule "dynamic-code") (#set! does "ask")
- (#set! names "runpy.run_path runpy.run_module code.interact code.InteractiveInterpreter().runcode types.FunctionType types.CodeType marshal.loads builtins.compile execfile imp.load_source importlib.util.spec_from_file_location *__builtins__* *.__subclasses__ *.?")
+ (#set! names "runpy.run_path runpy.run_module code.interact code.InteractiveInterpreter().runcode types.FunctionType types.CodeType marshal.loads compile builtins.compile execfile imp.load_source importlib.util.spec_from_file_location *__builtins__* *.__subclasses__ *.?")
  (#set! reason "code that is not in this text is run"))
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
@@ -117,3 +117,8 @@
  (#set! rule "sets-variable") (#set! does "putenv")
  (#set! names "os.putenv os.environ.setdefault os.environ.__setitem__")
  (#set! reason "a variable for programs to come is set"))
+
+((call function: (_) @function arguments: (argument_list) @arguments) @call
+ (#set! rule "sets-variable") (#set! does "variables")
+ (#set! names "os.environ.update")
+ (#set! reason "variables for programs to come are set"))

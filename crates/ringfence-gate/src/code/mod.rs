@@ -1,5 +1,6 @@
 //! Code in other languages than the shell's.
 
+mod literal;
 mod names;
 mod other;
 mod queries;

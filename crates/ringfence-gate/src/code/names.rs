@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tree_sitter::Node;
 
+use super::literal::{STARRED, children, module_name, unescape};
 use crate::shell::Place;
 use crate::value::{Seg, Val};
 
@@ -74,6 +75,15 @@ impl<'a> Names<'a> {
                             let meaning = format!("{module}.{}", self.field(child, "name"));
                             self.alias(self.field(child, "alias"), meaning);
                         }
+                        "wildcard_import" => {
+                            for name in STARRED
+                                .iter()
+                                .filter(|(known, _)| *known == module)
+                                .flat_map(|(_, names)| *names)
+                            {
+                                self.alias(name, format!("{module}.{name}"));
+                            }
+                        }
                         "dotted_name" if self.source(child) != module => {
                             self.alias(self.source(child), format!("{module}.{}", self.source(child)));
                         }
@@ -110,11 +120,35 @@ impl<'a> Names<'a> {
                     if let Some(meaning) = self.name(right, 0) {
                         self.alias(self.source(left), format!("{meaning}[]"));
                     }
-                    self.constants.insert(self.source(left).to_owned(), Val::unknown());
+                    let found = self.globbed(right).unwrap_or_else(Val::unknown);
+                    self.constants.insert(self.source(left).to_owned(), found);
                 }
             }
             _ => {}
         }
+    }
+
+    /// What `Path(…).glob(…)` and its like give: something below the directory.
+    fn globbed(&self, node: Node<'_>) -> Option<Val> {
+        let function = node.child_by_field_name("function")?;
+        let object = function.child_by_field_name("object")?;
+        let name = self.name(function, 0)?;
+        let last = name.rsplit('.').next()?;
+        if !name.starts_with("pathlib.") || !matches!(last, "glob" | "rglob" | "iterdir") {
+            return None;
+        }
+        let mut val = self.value(object, 0);
+        val.push_text("/");
+        let pattern = self.argument(node, 0).map(|pattern| self.value(pattern, 0));
+        let everything = pattern
+            .as_ref()
+            .and_then(Val::known)
+            .is_none_or(|text| matches!(text, "*" | "**" | "**/*" | "*.*"));
+        if !everything {
+            val.push(Seg::One);
+        }
+        val.push(Seg::Star);
+        Some(val)
     }
 
     fn js_import(&mut self, node: Node<'_>) {
@@ -417,48 +451,4 @@ impl<'a> Names<'a> {
             }
         }
     }
-}
-
-/// A module without what says where it comes from.
-fn module_name(name: &str) -> String {
-    name.strip_prefix("node:").unwrap_or(name).to_owned()
-}
-
-pub(crate) fn children(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    let count = node.child_count();
-    (0..count.min(4096)).filter_map(move |index| node.child(index))
-}
-
-/// Escapes that are the same in both languages; `None` for others.
-fn unescape(text: &str) -> Option<String> {
-    if !text.contains('\\') {
-        return Some(text.to_owned());
-    }
-    let mut out = String::new();
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        let digits = |chars: &mut std::str::Chars<'_>, count: usize| {
-            let hex: String = chars.by_ref().take(count).collect();
-            u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32)
-        };
-        match chars.next()? {
-            'n' => out.push('\n'),
-            't' => out.push('\t'),
-            'r' => out.push('\r'),
-            '\n' => {}
-            c @ ('\\' | '\'' | '"' | '`' | '$') => out.push(c),
-            'x' => out.push(digits(&mut chars, 2)?),
-            'u' => out.push(digits(&mut chars, 4)?),
-            '0' => out.push('\0'),
-            other => {
-                out.push('\\');
-                out.push(other);
-            }
-        }
-    }
-    Some(out)
 }

@@ -29,6 +29,9 @@ pub(super) enum Does {
     Send,
     Environment,
     Putenv,
+    Template,
+    Timer,
+    Variables,
 }
 
 /// One rule of a file.
@@ -113,6 +116,9 @@ fn does(word: &str) -> Option<Does> {
         "send" => Does::Send,
         "environment" => Does::Environment,
         "putenv" => Does::Putenv,
+        "template" => Does::Template,
+        "timer" => Does::Timer,
+        "variables" => Does::Variables,
         _ => return None,
     })
 }

@@ -3,7 +3,8 @@
 use ringfence_bash::Span;
 use tree_sitter::{Node, Parser, QueryCursor, StreamingIterator as _};
 
-use super::names::{Names, children};
+use super::literal::children;
+use super::names::Names;
 use super::queries::{CodeRule, Does, language, matches, rules};
 use super::{Language, MOST_BYTES};
 use crate::checks::Context;
@@ -134,7 +135,36 @@ impl<'a> Program<'a> {
                         None => words.push(self.names.value(second, 0)),
                     }
                 }
+                if self.option_is_set(node, "shell") {
+                    let mut line = Val::default();
+                    for word in &words {
+                        line.extend(word);
+                        line.push_text(" ");
+                    }
+                    return self.run(rule, node, &line, subject);
+                }
                 self.words(rule, node, &words, subject);
+            }
+            Does::Template => {
+                let text = node
+                    .child_by_field_name("arguments")
+                    .map_or_else(Val::unknown, |text| self.names.value(text, 0));
+                self.run(rule, node, &text, subject);
+            }
+            Does::Timer => {
+                if first.is_some_and(|first| {
+                    matches!(first.kind(), "string" | "template_string" | "binary_expression")
+                }) {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Variables => {
+                let from = usize::from(subject == "Object.assign");
+                let environment = from == 0
+                    || first.and_then(|first| self.names.name(first, 0)).as_deref() == Some("process.env");
+                if let (Some(map), true) = (self.names.argument(node, from), environment) {
+                    self.variables(node, map);
+                }
             }
             Does::Code => {
                 let text = first_value();
@@ -154,7 +184,14 @@ impl<'a> Program<'a> {
                 }
             }
             Does::Import => {
-                if first_value().known().is_none() {
+                let awaited = node.parent().is_some_and(|parent| parent.kind().starts_with("await"));
+                let module = first_value();
+                let hidden = subject == "import"
+                    && !awaited
+                    && module.known().is_some_and(|module| {
+                        matches!(module.trim_start_matches("node:"), "child_process" | "vm" | "cluster")
+                    });
+                if module.known().is_none() || hidden {
                     self.ask(rule, node, subject);
                 }
             }
@@ -231,7 +268,12 @@ impl<'a> Program<'a> {
     }
 
     fn spawn(&mut self, rule: &CodeRule, node: Node<'_>, first: Option<Node<'_>>, subject: &str) {
-        let Some(first) = first else { return self.ask(rule, node, subject) };
+        if let Some(map) = self.keyword_node(node, "env") {
+            self.variables(node, map);
+        }
+        let Some(first) = first.or_else(|| self.keyword_node(node, "args")) else {
+            return self.ask(rule, node, subject);
+        };
         let by_shell = self.keyword_text(node, "shell").is_some_and(|value| value != "False");
         if let Some(list) = self.list(first) {
             return self.words(rule, node, &list, subject);
@@ -247,6 +289,13 @@ impl<'a> Program<'a> {
     /// Judges a command line that is given as words.
     fn words(&mut self, rule: &CodeRule, node: Node<'_>, words: &[Val], subject: &str) {
         match words.first() {
+            // A shell without a text is for somebody at the other end.
+            Some(first)
+                if first.known().is_some_and(|name| crate::is_shell(crate::path::base_name(name)))
+                    && words[1..].iter().all(is_interactive) =>
+            {
+                self.ask(rule, node, subject);
+            }
             Some(first) if first.known().is_some() => {
                 let line: Vec<String> = words.iter().map(quote).collect();
                 self.shell(node, &line.join(" "));
@@ -293,13 +342,50 @@ impl<'a> Program<'a> {
         Some(items.take(256).map(|child| self.names.value(child, 0)).collect())
     }
 
+    /// Every variable that a written table sets.
+    fn variables(&mut self, node: Node<'_>, map: Node<'_>) {
+        for pair in children(map).filter(|child| child.kind() == "pair") {
+            let (Some(key), Some(value)) =
+                (pair.child_by_field_name("key"), pair.child_by_field_name("value"))
+            else {
+                continue;
+            };
+            let name = match key.kind() {
+                "property_identifier" => self.names.source(key).to_owned(),
+                _ => self.names.value(key, 0).known().unwrap_or_default().to_owned(),
+            };
+            let value = self.names.value(value, 0);
+            self.variable(node, &name, &value);
+        }
+    }
+
+    /// Whether an option in a written table is given and not false.
+    fn option_is_set(&self, call: Node<'_>, name: &str) -> bool {
+        (1..3)
+            .filter_map(|index| self.names.argument(call, index))
+            .filter(|node| node.kind() == "object")
+            .any(|object| {
+                children(object).filter(|child| child.kind() == "pair").any(|pair| {
+                    let key = pair
+                        .child_by_field_name("key")
+                        .map(|key| self.names.source(key).trim_matches(['"', '\'']));
+                    let value = pair.child_by_field_name("value").map(|value| self.names.source(value));
+                    key == Some(name) && value != Some("false")
+                })
+            })
+    }
+
     fn keyword_text(&self, call: Node<'_>, name: &str) -> Option<&'a str> {
+        self.keyword_node(call, name).map(|value| self.names.source(value))
+    }
+
+    fn keyword_node<'t>(&self, call: Node<'t>, name: &str) -> Option<Node<'t>> {
         let arguments = call.child_by_field_name("arguments")?;
         let named = children(arguments).find(|child| {
             child.kind() == "keyword_argument"
                 && child.child_by_field_name("name").is_some_and(|n| self.names.source(n) == name)
         })?;
-        named.child_by_field_name("value").map(|value| self.names.source(value))
+        named.child_by_field_name("value")
     }
 
     fn keyword(&self, call: Node<'_>, name: &str) -> Option<Val> {
@@ -328,6 +414,12 @@ impl<'a> Program<'a> {
         }
         false
     }
+}
+
+fn is_interactive(word: &Val) -> bool {
+    word.known().is_some_and(|word| {
+        word.starts_with('-') && !word.contains('c') && word != "--version" && word != "--help"
+    })
 }
 
 /// Whether a name is used as a value, and not called, imported or part of a longer name.
@@ -373,7 +465,8 @@ fn quote(val: &Val) -> String {
                 out.push_str(&text.replace('\'', "'\\''"));
                 out.push('\'');
             }
-            Seg::Star | Seg::One => out.push_str("\"$#\""),
+            Seg::Star => out.push_str("\"$#\""),
+            Seg::One => out.push('x'),
             Seg::Unknown | Seg::Process => out.push_str("\"$unknown\""),
         }
     }
