@@ -4,12 +4,10 @@
 //! is cheaper than asking for each.
 
 use std::collections::{HashMap, HashSet};
-use std::mem::MaybeUninit;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-
-use rustix::fs::{Mode, OFlags, RawDir};
-use rustix::io::Errno;
 
 /// A directory with more entries is not read to its end.
 const MOST: usize = 4096;
@@ -49,21 +47,20 @@ impl Names {
 }
 
 fn list(directory: &[u8]) -> Content {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = match rustix::fs::open(directory, flags, Mode::empty()) {
-        Ok(opened) => opened,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Content::Nothing,
+    let entries = match std::fs::read_dir(OsStr::from_bytes(directory)) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Content::Nothing;
+        }
         Err(_) => return Content::Unknown,
     };
     let mut names = HashSet::new();
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
-    let mut entries = RawDir::new(&opened, &mut buffer);
-    while let Some(entry) = entries.next() {
+    for entry in entries {
         let Ok(entry) = entry else { return Content::Unknown };
         if names.len() == MOST {
             return Content::Unknown;
         }
-        names.insert(entry.file_name().to_bytes().to_owned());
+        names.insert(entry.file_name().into_encoded_bytes());
     }
     Content::Known(names)
 }
