@@ -84,6 +84,7 @@ fn options(
         policy,
         environment: env.clone(),
         provider_options: provider.clone(),
+        hooks: Default::default(),
     }
 }
 

@@ -126,6 +126,7 @@ pub(crate) fn sandbox(setup: &Setup, args: &Sandbox) -> Result<CreateOptions> {
         policy: setup.policy(),
         environment: setup.env.clone(),
         provider_options: setup.local_options(&args.require, std::env::current_exe().ok().as_deref())?,
+        hooks: Default::default(),
     })
 }
 

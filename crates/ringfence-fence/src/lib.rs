@@ -5,8 +5,10 @@
 //! third parties register theirs the same way as the built-in ones.
 #![forbid(unsafe_code)]
 
+pub mod approval;
 pub mod approve;
 pub mod conformance;
+pub mod jobs;
 mod registry;
 
 use std::collections::BTreeMap;
@@ -16,9 +18,13 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use ringfence_model::{Assurance, ExecEvent, ExecRequest, ExecResult, Policy, Result};
+use ringfence_model::{
+    Assurance, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Grant, Policy, Result,
+};
 
+pub use approval::Approval;
 pub use approve::{Approver, Question};
+pub use jobs::Jobs;
 pub use registry::{ProviderFactory, Registry};
 
 /// The futures of the fence traits: boxed, because providers are chosen at run time.
@@ -34,6 +40,44 @@ pub struct CreateOptions {
     pub environment: BTreeMap<OsString, OsString>,
     /// The provider's own section of the configuration.
     pub provider_options: serde_json::Value,
+    /// Whom the sandbox turns to by itself.
+    pub hooks: Hooks,
+}
+
+impl CreateOptions {
+    /// Nobody is asked, the provider is not told anything of its own, and the environment is empty.
+    #[must_use]
+    pub fn new(cwd: PathBuf, policy: Policy) -> Self {
+        Self {
+            cwd,
+            policy,
+            environment: BTreeMap::new(),
+            provider_options: serde_json::Value::Null,
+            hooks: Hooks::default(),
+        }
+    }
+}
+
+/// Receives output that comes when no command runs: of jobs that a command left behind.
+pub type Background = Arc<dyn Fn(ExecEvent) + Send + Sync>;
+
+/// Whom a sandbox turns to by itself.
+#[derive(Clone, Default)]
+pub struct Hooks {
+    /// What the sandbox is for (a session, an agent, everybody): the same for each rebuild of it. Containers are named by it.
+    pub scope_key: Option<String>,
+    /// Who is asked about refusals, by a fence that can hold a call meanwhile. None: nobody.
+    pub approval: Option<Approval>,
+    pub background: Option<Background>,
+}
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks")
+            .field("scope_key", &self.scope_key)
+            .field("approval", &self.approval)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,4 +125,45 @@ pub trait Sandbox: Send + Sync + std::fmt::Debug {
 
     /// Ends everything that runs inside and frees what the sandbox held. Repeating it is harmless.
     fn dispose(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// Ends the command that runs, if one does, with all its processes. Its result comes as always. The sandbox and, where
+    /// it can, its shell stay.
+    fn cancel(&self) -> BoxFuture<'_, Result<()>> {
+        not_supported("end a single command")
+    }
+
+    /// Whether it can still run commands. What cannot be known without trying is taken for alive.
+    fn is_alive(&self) -> bool {
+        true
+    }
+
+    /// Lets through what a person granted for the session.
+    fn grant<'a>(&'a self, _: &'a Grant) -> BoxFuture<'a, Result<Granted>> {
+        Box::pin(std::future::ready(Ok(Granted::AfterRebuild)))
+    }
+
+    /// The shell of that name: the same sandbox, but with a directory, variables and commands of its own. It is made
+    /// when it is asked for first; disposing of it ends that shell only.
+    fn shell<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Arc<dyn Sandbox>>> {
+        not_supported("have several shells")
+    }
+
+    /// Its background commands; none where it can't have any.
+    fn jobs(&self) -> Option<&dyn Jobs> {
+        None
+    }
+}
+
+/// When a grant holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Granted {
+    /// The next command has it.
+    Now,
+    /// Only a sandbox made with it does.
+    AfterRebuild,
+}
+
+fn not_supported<'a, T: Send + 'a>(what: &str) -> BoxFuture<'a, Result<T>> {
+    let error = Error::new(ErrorKind::Unsupported, format!("this sandbox cannot {what}"));
+    Box::pin(std::future::ready(Err(error)))
 }

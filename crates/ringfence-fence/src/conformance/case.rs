@@ -195,6 +195,7 @@ impl Case {
             policy,
             environment,
             provider_options: serde_json::Value::Null,
+            hooks: crate::Hooks::default(),
         };
         let command = match &self.command {
             Command::Shell(text) => Command::Shell(place.fill(text)),

@@ -22,6 +22,7 @@ fn options(project: &std::path::Path, provider: serde_json::Value) -> CreateOpti
         policy,
         environment: std::env::vars_os().collect(),
         provider_options: provider,
+        hooks: Default::default(),
     }
 }
 

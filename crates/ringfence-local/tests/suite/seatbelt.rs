@@ -75,6 +75,7 @@ impl Place {
             cwd: self.root.join("project"),
             policy,
             environment: variables.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            hooks: Default::default(),
             provider_options: json!({
                 "seatbelt": { "program": self.root.join("sandbox-exec"), "log": self.root.join("log") }
             }),

@@ -28,6 +28,7 @@ impl Room {
             policy,
             environment: std::env::vars_os().collect(),
             provider_options: serde_json::json!({}),
+            hooks: Default::default(),
         });
         let shell = native.and_then(|native| Shell::start(Arc::new(native), options));
         match shell {

@@ -37,6 +37,7 @@ fn latencies(project: &Path, wanted: &[String]) -> Result<Vec<u64>, Box<dyn std:
         policy: setup.policy(),
         environment: setup.env.clone(),
         provider_options: json!({ "precision": "full" }),
+        hooks: Default::default(),
     })?;
     let answered: Arc<Mutex<Vec<u64>>> = Arc::default();
     let at = Arc::clone(&answered);

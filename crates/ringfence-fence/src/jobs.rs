@@ -1,0 +1,72 @@
+//! Commands that go on in the background while others run.
+
+use ringfence_model::{ExecRequest, Result};
+
+use crate::BoxFuture;
+
+/// How a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobState {
+    Running,
+    Ended { exit_code: i32, signal: Option<i32> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobInfo {
+    pub id: String,
+    /// As it was given.
+    pub command: String,
+    pub state: JobState,
+    /// How much it has written so far, kept or not.
+    pub output_bytes: u64,
+}
+
+/// A piece of what a job wrote, stdout and stderr in the order of their arrival.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobOutput {
+    /// Where the piece begins: later than asked for when what came before is no longer kept.
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+    pub job: JobInfo,
+}
+
+impl JobOutput {
+    /// Where to read on.
+    #[must_use]
+    pub fn next_offset(&self) -> u64 {
+        self.offset.saturating_add(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub rows: u16,
+    pub columns: u16,
+}
+
+/// The background commands of one sandbox. They end with it. One with `tty` has a terminal of its own.
+pub trait Jobs: Send + Sync + std::fmt::Debug {
+    fn start(&self, request: ExecRequest) -> BoxFuture<'_, Result<JobInfo>>;
+
+    /// Those that run, and those that ended and were not forgotten.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<JobInfo>>>;
+
+    /// At most `most` bytes of output from `offset` on; nothing when there is no more yet.
+    fn read<'a>(&'a self, id: &'a str, offset: u64, most: usize) -> BoxFuture<'a, Result<JobOutput>>;
+
+    /// Writes to its standard input.
+    fn write<'a>(&'a self, id: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<()>>;
+
+    /// Says that no more input comes.
+    fn close_input<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>>;
+
+    /// Sends a signal to all its processes.
+    fn signal<'a>(&'a self, id: &'a str, signal: i32) -> BoxFuture<'a, Result<()>>;
+
+    /// Tells its terminal how large it is; an error for one without.
+    fn resize<'a>(&'a self, id: &'a str, size: TerminalSize) -> BoxFuture<'a, Result<()>>;
+
+    /// Waits for its end.
+    fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobInfo>>;
+}
