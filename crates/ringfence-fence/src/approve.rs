@@ -37,7 +37,7 @@ pub enum Answered {
 
 /// Asks and waits for the answer, at most so long.
 pub fn ask_within(approver: &dyn Approver, question: &Question, timeout: Duration) -> (Decision, Answered) {
-    match wait(approver.ask(question), timeout) {
+    match wait_for(approver.ask(question), timeout) {
         Some(decision) => (decision, Answered::ByApprover),
         None => (Decision::Deny, Answered::ByClock),
     }
@@ -78,8 +78,8 @@ impl<F: Fn(&Question) -> Decision + Send + Sync> Approver for Callback<F> {
     }
 }
 
-/// Waits for a future on this thread, without a runtime.
-fn wait<T>(future: BoxFuture<'_, T>, timeout: Duration) -> Option<T> {
+/// Waits for a future on this thread, without a runtime; none when the time is over.
+pub fn wait_for<T>(future: BoxFuture<'_, T>, timeout: Duration) -> Option<T> {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

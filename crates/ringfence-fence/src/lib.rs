@@ -23,7 +23,7 @@ use ringfence_model::{
 };
 
 pub use approval::Approval;
-pub use approve::{Approver, Question};
+pub use approve::{Approver, Question, wait_for};
 pub use jobs::Jobs;
 pub use registry::{ProviderFactory, Registry};
 

@@ -29,9 +29,12 @@ mod limits;
 mod names;
 #[cfg(target_os = "linux")]
 pub mod native;
+pub mod offload;
 mod own_directory;
 pub mod platform;
 pub mod prompt;
+#[cfg(target_os = "linux")]
+pub mod provider;
 mod reached;
 mod relay;
 #[cfg(target_os = "linux")]

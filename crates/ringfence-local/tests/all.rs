@@ -5,6 +5,8 @@
 mod suite {
     mod conformance;
     mod launchers;
+    mod provider;
+    mod provider_conformance;
     mod seatbelt;
     mod seatbelt_refusals;
     mod shell_protocol;

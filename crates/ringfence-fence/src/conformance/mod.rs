@@ -34,6 +34,26 @@ use crate::CreateOptions;
 /// Makes a sandbox, runs one command in it and gets rid of it.
 pub type RunOnce<'a> = &'a (dyn Fn(CreateOptions, &ExecRequest) -> Result<ExecResult> + Sync);
 
+/// As long as any case may take, on a machine with other things to do.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// A provider's way to run one command: for [`Contender::run`].
+pub fn run_once(
+    provider: &dyn crate::Provider,
+    options: CreateOptions,
+    request: &ExecRequest,
+) -> Result<ExecResult> {
+    let all = Box::pin(async {
+        let sandbox = provider.create(options).await?;
+        let result = sandbox.execute(request.clone(), &|_| ()).await;
+        provider.destroy(sandbox.id()).await?;
+        result
+    });
+    crate::wait_for(all, PATIENCE).unwrap_or_else(|| {
+        Err(ringfence_model::Error::new(ringfence_model::ErrorKind::Timeout, "the case did not end"))
+    })
+}
+
 /// A launcher or provider under test.
 #[derive(Clone, Copy)]
 pub struct Contender<'a> {

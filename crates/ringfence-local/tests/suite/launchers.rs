@@ -6,7 +6,7 @@ use ringfence_local::native::{Native, Streams};
 use ringfence_model::{ExecRequest, ExecResult, Result};
 use serde_json::json;
 
-const STAGE: &str = env!("CARGO_BIN_EXE_ringfence-stage");
+pub(super) const STAGE: &str = env!("CARGO_BIN_EXE_ringfence-stage");
 
 fn by(launcher: &str, mut options: CreateOptions, request: &ExecRequest) -> Result<ExecResult> {
     options.provider_options = json!({ "launcher": launcher, "stage": STAGE });
@@ -190,7 +190,7 @@ pub(super) fn of_the_machine() -> Excuses {
     excuses
 }
 
-fn of_landlock() -> Excuses {
+pub(super) fn of_landlock() -> Excuses {
     let mut excuses = vec![
         (
             "write/tmp-is-private",
@@ -211,7 +211,7 @@ fn of_landlock() -> Excuses {
     excuses
 }
 
-fn conforms(name: &str, run: conformance::RunOnce<'_>, own: Excuses) {
+pub(super) fn conforms(name: &str, run: conformance::RunOnce<'_>, own: Excuses) {
     let base = tempfile::Builder::new().prefix("ringfence-conformance-").tempdir().unwrap();
     let only = std::env::var("CONFORMANCE").unwrap_or_default();
     let environment = std::env::vars_os().collect();

@@ -1,0 +1,49 @@
+//! The conformance suite, put to the provider: the same promises through a shell that remembers.
+
+use ringfence_fence::CreateOptions;
+use ringfence_fence::conformance;
+use ringfence_local::provider::LocalProvider;
+use ringfence_model::{ExecRequest, ExecResult, Result};
+use serde_json::json;
+
+use super::launchers::{STAGE, conforms, of_landlock};
+
+fn by(launcher: &str, mut options: CreateOptions, request: &ExecRequest) -> Result<ExecResult> {
+    options.provider_options = json!({ "launcher": launcher, "stage": STAGE });
+    conformance::run_once(&LocalProvider::new(), options, request)
+}
+
+/// What a shell that goes on cannot promise.
+fn of_a_shell() -> Vec<(&'static str, &'static str)> {
+    let limit =
+        "held, but the control group of a shell lives on: which command reached the limit is not known";
+    vec![
+        (
+            "rights/no-inherited-descriptors",
+            "the case looks at bash itself, which holds its private channels",
+        ),
+        ("exit/program-not-found", "a shell says that with exit code 127"),
+        ("limit/processes", limit),
+        ("limit/fork-bomb", limit),
+        ("limit/memory-is-of-all-together", limit),
+    ]
+}
+
+#[test]
+fn the_provider_conforms_with_the_native_launcher() {
+    conforms("native", &|options, request| by("native", options, request), of_a_shell());
+}
+
+#[test]
+fn the_provider_conforms_with_the_bwrap_launcher() {
+    conforms("bwrap", &|options, request| by("bwrap", options, request), of_a_shell());
+}
+
+#[test]
+fn the_provider_conforms_with_the_landlock_launcher() {
+    conforms(
+        "landlock",
+        &|options, request| by("landlock", options, request),
+        [of_landlock(), of_a_shell()].concat(),
+    );
+}
