@@ -1,5 +1,6 @@
 //! `ringfence session`: shells for programs, as JSON lines on standard input and output.
 
+mod journal;
 mod permission;
 mod wire;
 mod worker;
@@ -15,7 +16,8 @@ use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::{Map, json};
 
 use crate::args::Session;
-use crate::run;
+use crate::{report, run};
+use journal::Journal;
 use permission::Counter;
 use wire::{Line, Wire};
 use worker::Worker;
@@ -36,6 +38,15 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     let options: CreateOptions = run::sandbox(&setup, &args.sandbox)?;
     let native = Arc::new(Native::prepare(options)?);
     let counter = Arc::new(Counter::new(&setup, Arc::clone(&wire)));
+    let journal = Arc::new(Journal::new(&setup));
+    // Without a reader nothing that still runs is of use to anybody. What the sandboxes hold goes with this
+    // process; what was done stays in the ledger.
+    let written = Arc::clone(&journal);
+    std::thread::spawn(move || {
+        wire::wait_for_end_of_reader();
+        written.flush();
+        leave();
+    });
     let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(|error| {
@@ -46,7 +57,8 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
             Ok(Some(Line::Run(job))) => {
                 let name = job.shell.clone().unwrap_or_else(|| MAIN.to_owned());
                 let worker = workers.entry(name).or_insert_with_key(|name| {
-                    Worker::spawn(name, Arc::clone(&native), Arc::clone(&wire), counter.approval(name))
+                    let (native, wire) = (Arc::clone(&native), Arc::clone(&wire));
+                    Worker::spawn(name, native, wire, Arc::clone(&journal), &counter)
                 });
                 worker.give(job);
             }
@@ -68,5 +80,11 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     for worker in workers.into_values() {
         worker.finish();
     }
+    journal.flush();
     Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::exit, reason = "the main thread waits for a line that may never come")]
+fn leave() -> ! {
+    std::process::exit(i32::from(report::OWN_FAILURE))
 }

@@ -24,6 +24,14 @@ pub(crate) fn output_pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
+/// As [`output_pipe`], of the usual size.
+#[cfg(target_os = "linux")]
+pub(crate) fn small_output_pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = pipe()?;
+    rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK)?;
+    Ok((read, write))
+}
+
 pub(crate) fn input_pipe() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = pipe()?;
     rustix::fs::fcntl_setfl(&write, rustix::fs::OFlags::NONBLOCK)?;

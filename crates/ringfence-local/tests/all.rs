@@ -10,4 +10,5 @@ mod suite {
     mod seatbelt;
     mod seatbelt_refusals;
     mod shell_protocol;
+    mod shell_random;
 }

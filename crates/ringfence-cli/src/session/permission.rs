@@ -14,6 +14,7 @@ use ringfence::model::config::Ask;
 use ringfence::setup::Setup;
 use serde_json::json;
 
+use super::journal::{Journal, Page};
 use super::wire::Wire;
 use crate::approve;
 
@@ -51,13 +52,21 @@ impl Counter {
         }
     }
 
-    pub(crate) fn approval(self: &Arc<Self>, shell: &str) -> Option<Approval> {
+    /// For the shell of this name, whose command is on this page.
+    pub(crate) fn approval(
+        self: &Arc<Self>,
+        shell: &str,
+        journal: &Arc<Journal>,
+        page: &Arc<Page>,
+    ) -> Option<Approval> {
         let config_file = self.config_file.clone();
+        let (journal, page) = (Arc::clone(journal), Arc::clone(page));
         Some(Approval {
             approver: Arc::new(Clerk { shell: shell.to_owned(), counter: Arc::clone(self) }),
             about: self.about?,
             timeout: self.timeout + Duration::from_secs(5),
             on_settled: Arc::new(move |settled| {
+                page.settled(&journal, settled);
                 if settled.decision == Decision::AllowPermanent {
                     approve::keep(&config_file, settled);
                 }

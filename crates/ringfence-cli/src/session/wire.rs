@@ -68,6 +68,20 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Line>, (Option<Value>, String)
 #[derive(Debug, Default)]
 pub(crate) struct Wire(Mutex<()>);
 
+/// Waits until nobody reads standard output any more: for ever, where that can't be told.
+pub(crate) fn wait_for_end_of_reader() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let stdout = std::io::stdout();
+    loop {
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        match poll(&mut fds, None) {
+            Ok(_) if fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) => return,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => std::thread::park(),
+        }
+    }
+}
+
 impl Wire {
     pub(crate) fn send(&self, line: &Value) {
         let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,8 +98,8 @@ impl Wire {
         self.send(&json!({ "id": id, "event": "error", "kind": kind, "message": message, "final": true }));
     }
 
-    /// What happens while a command runs, or, without an id, in the background of a shell.
-    pub(crate) fn event(&self, id: Option<&Value>, shell: &str, event: &ExecEvent) {
+    /// What happens while a command runs.
+    pub(crate) fn event(&self, id: &Value, shell: &str, event: &ExecEvent) {
         let (name, field, data) = match event {
             ExecEvent::Stdout(bytes) => ("stdout", "data", text_or_base64(bytes)),
             ExecEvent::Stderr(bytes) => ("stderr", "data", text_or_base64(bytes)),
@@ -93,6 +107,17 @@ impl Wire {
             _ => return,
         };
         self.send(&json!({ "id": id, "shell": shell, "event": name, field: data }));
+    }
+
+    /// What jobs of a command write after its end.
+    pub(crate) fn late(&self, id: &Value, shell: &str, event: &ExecEvent) {
+        let (name, bytes) = match event {
+            ExecEvent::Stdout(bytes) => ("stdout", bytes),
+            ExecEvent::Stderr(bytes) => ("stderr", bytes),
+            _ => return,
+        };
+        let data = text_or_base64(bytes);
+        self.send(&json!({ "id": id, "shell": shell, "event": name, "late": true, "data": data }));
     }
 }
 

@@ -6,10 +6,12 @@ use std::thread::JoinHandle;
 
 use ringfence::local::approval::Approval;
 use ringfence::local::native::Native;
-use ringfence::local::shell::{Shell, ShellOptions};
-use ringfence::model::{ErrorKind, Result};
+use ringfence::local::shell::{Shell, ShellOptions, Ticket};
+use ringfence::model::{ErrorKind, ExecResult, Result};
 use serde_json::{Value, json};
 
+use super::journal::{Journal, Page};
+use super::permission::Counter;
 use super::wire::{Job, Wire};
 
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct Worker {
 struct Desk {
     name: String,
     wire: Arc<Wire>,
+    journal: Arc<Journal>,
+    page: Arc<Page>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -29,7 +33,7 @@ struct Desk {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Job>,
-    running: Option<(Value, Arc<Shell>)>,
+    running: Option<(Value, Ticket)>,
     closed: bool,
 }
 
@@ -38,10 +42,19 @@ impl Worker {
         name: &str,
         native: Arc<Native>,
         wire: Arc<Wire>,
-        approval: Option<Approval>,
+        journal: Arc<Journal>,
+        counter: &Arc<Counter>,
     ) -> Self {
-        let desk =
-            Arc::new(Desk { name: name.to_owned(), wire, state: Mutex::default(), changed: Condvar::new() });
+        let page = Arc::default();
+        let approval = counter.approval(name, &journal, &page);
+        let desk = Arc::new(Desk {
+            name: name.to_owned(),
+            wire,
+            journal,
+            page,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
         let its = Arc::clone(&desk);
         let thread = std::thread::spawn(move || its.work(&native, approval));
         Self { desk, thread }
@@ -55,10 +68,10 @@ impl Worker {
     /// Whether this id runs or waits here.
     pub(crate) fn cancel(&self, id: &Value) -> bool {
         let mut state = self.desk.lock();
-        if let Some((running, shell)) = &state.running
+        if let Some((running, ticket)) = &state.running
             && running == id
         {
-            shell.cancel();
+            ticket.cancel();
             return true;
         }
         let before = state.queue.len();
@@ -84,11 +97,16 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self) -> Option<Job> {
+    /// The next command, which from now on is what runs.
+    fn next(self: &Arc<Self>) -> Option<(Job, Ticket)> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {
-                return Some(job);
+                let (its, id) = (Arc::clone(self), job.id.clone());
+                let late = Arc::new(move |event| its.wire.late(&id, &its.name, &event));
+                let ticket = Ticket::with_late(late);
+                state.running = Some((job.id.clone(), ticket.clone()));
+                return Some((job, ticket));
             }
             if state.closed {
                 return None;
@@ -98,20 +116,13 @@ impl Desk {
     }
 
     fn work(self: Arc<Self>, native: &Arc<Native>, approval: Option<Approval>) {
-        let mut shell: Option<Arc<Shell>> = None;
-        while let Some(job) = self.next() {
-            let started = match &shell {
-                Some(shell) => Ok(Arc::clone(shell)),
-                None => self.start(native, approval.clone()),
-            };
-            let outcome = started.and_then(|started| {
-                shell = Some(Arc::clone(&started));
-                self.lock().running = Some((job.id.clone(), Arc::clone(&started)));
-                let events = |event| self.wire.event(Some(&job.id), &self.name, &event);
-                let outcome = started.execute(&job.request, &events);
-                self.lock().running = None;
-                outcome
-            });
+        let mut shell: Option<Shell> = None;
+        while let Some((job, ticket)) = self.next() {
+            let execution = self.journal.start(&job.request.command);
+            self.page.turn_to(execution);
+            let outcome = self.run(&mut shell, native, approval.clone(), &job, &ticket);
+            self.journal.finish(execution, &outcome);
+            self.lock().running = None;
             match outcome {
                 Ok(result) => self.wire.send(&json!({ "id": job.id, "event": "result", "result": result })),
                 Err(error) => self.wire.failed(&job.id, error.kind, &error.chain()),
@@ -122,10 +133,21 @@ impl Desk {
         }
     }
 
-    fn start(self: &Arc<Self>, native: &Arc<Native>, approval: Option<Approval>) -> Result<Arc<Shell>> {
-        let its = Arc::clone(self);
-        let background = Arc::new(move |event| its.wire.event(None, &its.name, &event));
-        let options = ShellOptions { approval, background, ..ShellOptions::default() };
-        Shell::start(Arc::clone(native), options).map(Arc::new)
+    fn run(
+        &self,
+        shell: &mut Option<Shell>,
+        native: &Arc<Native>,
+        approval: Option<Approval>,
+        job: &Job,
+        ticket: &Ticket,
+    ) -> Result<ExecResult> {
+        let shell = match shell {
+            Some(shell) => shell,
+            None => {
+                let options = ShellOptions { approval, ..ShellOptions::default() };
+                shell.insert(Shell::start(Arc::clone(native), options)?)
+            }
+        };
+        shell.execute_as(ticket, &job.request, &|event| self.wire.event(&job.id, &self.name, &event))
     }
 }

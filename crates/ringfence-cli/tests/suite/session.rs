@@ -130,6 +130,59 @@ fn permission_is_asked_for_and_kept_across_a_replaced_shell() {
     assert_eq!(session.end(), 0);
 }
 
+#[test]
+fn late_output_has_the_id_of_its_command() {
+    let Some(room) = room() else { return };
+    let mut session = Session::start(&room);
+    let job = "(while ! test -e go; do sleep 0.02; done; echo late) & echo now";
+    assert_eq!(session.run(1, job)["stdout"], "now\n");
+    let next = session.run(2, "touch go; wait; echo mine");
+    assert_eq!(next["stdout"], "mine\n");
+    session.send(&json!({ "id": 3, "command": "sleep 0.1" }));
+    let mut late = Vec::new();
+    while late.is_empty() || late.last().is_none_or(|line: &Value| line["event"] != "result") {
+        let mut line = String::new();
+        assert!(session.output.read_line(&mut line).unwrap() > 0);
+        late.push(serde_json::from_str(&line).unwrap());
+    }
+    // It may have come while the second one ran.
+    for line in late.iter().filter(|line| line["event"] == "stdout") {
+        assert_eq!((&line["id"], &line["late"], &line["data"]), (&json!(1), &json!(true), &json!("late\n")));
+    }
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn commands_and_decisions_are_in_the_ledger() {
+    let Some(room) = room() else { return };
+    room.write(room.home.join(".ssh/config"), "Host treasure\n");
+    let mut session = Session::start(&room);
+    session.run(1, "echo recorded; (exit 3)");
+    session.send(&json!({ "id": 2, "command": "cat ../.ssh/config" }));
+    let asked = session.until("permission_request");
+    session.send(&json!({ "permission": asked["permission"], "decision": "deny" }));
+    session.until("result");
+    assert_eq!(session.end(), 0);
+    let log = room.run(&["log", "--json"]);
+    assert!(log.stdout.contains("echo recorded; (exit 3)"), "{log:?}");
+    let violations = room.run(&["violations", "--json"]);
+    assert!(violations.stdout.contains(".ssh/config"), "{violations:?}");
+}
+
+#[test]
+fn a_session_ends_with_its_reader() {
+    let Some(room) = room() else { return };
+    let mut session = Session::start(&room);
+    session.send(&json!({ "id": 1, "command": "echo started; sleep 1000" }));
+    session.until("stdout");
+    let Session { mut child, input, output } = session;
+    drop(output);
+    // The input stays open: it is the reader that matters.
+    let status = child.wait().unwrap();
+    drop(input);
+    assert_eq!(status.code(), Some(125));
+}
+
 /// Runs the example in this language from the documentation.
 fn example(room: &Room, language: &str, program: &str, file: &str) -> Option<Ran> {
     let text = include_str!("../../../../docs/session.md");

@@ -4,13 +4,27 @@ use ringfence_linux::plan::LOWEST_SOURCE;
 use ringfence_model::{Error, ErrorKind, Result};
 use rustix::process::Signal;
 
-/// The numbers of the shell's own descriptors.
+/// The numbers of the shell's own descriptors. Only bash itself has them: no program that it starts does.
 pub(crate) const NULL: i32 = 90;
-pub(crate) const STDOUT: i32 = 91;
-pub(crate) const STDERR: i32 = 92;
 pub(crate) const COMMANDS: i32 = 93;
 pub(crate) const STATUS: i32 = 94;
-const _: () = assert!(STATUS < LOWEST_SOURCE);
+const FIRST_OUTPUT: i32 = 80;
+const _: () = assert!(STATUS < LOWEST_SOURCE && outputs(PAIRS)[0] <= NULL);
+
+/// How many pairs of outputs a shell has. A command whose jobs keep theirs open leaves it to them, and the next
+/// command gets another.
+pub(crate) const PAIRS: usize = 4;
+
+/// Standard output and error of the pair of this number.
+pub(crate) const fn outputs(pair: usize) -> [i32; 2] {
+    let mut first = FIRST_OUTPUT;
+    let mut left = pair;
+    while left > 0 {
+        first += 2;
+        left -= 1;
+    }
+    [first, first + 1]
+}
 
 /// The nonce of the report that says that bash is ready for its first command.
 pub(crate) const READY: &str = "ready";
@@ -20,51 +34,91 @@ pub(crate) const ABORT: Signal = Signal::STKFLT;
 
 /// Lengths travel in eight digits.
 const LONGEST: usize = 99_999_999;
+/// Every request begins with a block of this size, which has room for a short command.
+const BLOCK: usize = 128;
+const HEADER: usize = 38;
 
-/// The loop. At the signal a command is left with all its loops; out of a
-/// function there is no way but the end, because what follows the call must not run. All of it is parsed before the first command runs, so no alias changes it, and it names every
-/// builtin as such, so no function does. What it prints itself goes to the null device. Everything happens in
-/// the condition, so that `continue` in a command leads to the report too; whatever goes wrong there (a
-/// descriptor is closed, a builtin is disabled) ends the loop, and with it the shell. The false that must be
-/// false notices a shell that no longer executes what it reads, and emptying the variables notices those that
-/// cannot be changed any more, before the next command is read into them.
+/// Leaves the command with all its loops. Out of functions there is a longer way, and what is about to begin
+/// must not: from here on every command is skipped and every function left, until none is left. Without a
+/// command there is nothing to leave: the signal came late.
+const LEAVE: &str = "if [[ $__ringfence_on ]]; then \
+    __ringfence_undo=x$-; builtin shopt -q extdebug && __ringfence_undo=; \
+    builtin shopt -s extdebug; builtin trap \"$__ringfence_skip\" DEBUG; \
+    if [[ ! ${FUNCNAME+in} ]]; then __ringfence_on=; builtin continue 999; fi; fi";
+
+/// Before each command, on the way out. A status that is not zero skips it. The first command of the loop itself
+/// has to run.
+const SKIP: &str = "if [[ ${FUNCNAME+in} ]]; then builtin return 2; \
+    else __ringfence_on=; builtin trap - DEBUG; \
+    case $BASH_COMMAND in __ringfence_*) ;; *) ! builtin continue 999 ;; esac; fi";
+
+/// The loop. All of it is parsed before the first command runs, so no alias changes it, and it names every
+/// builtin as such, so no function does. What it prints itself goes to the null device.
+///
+/// The private descriptors are closed around the loop. Bash keeps copies, which no program inherits, and the
+/// first thing in the loop is to copy them, with that property, back to where they were.
+///
+/// Reporting and reading happen in the condition, so that `continue` in a command leads there too; whatever
+/// goes wrong there (a descriptor is closed, a builtin is disabled) ends the loop, and with it the shell. A
+/// shell that no longer executes what it reads leaves the status of conditions as it was, zero: that must end the
+/// loop, therefore it is `until`. Emptying the variables notices those that cannot be changed any more, before
+/// the next command is read into them. A read that a signal interrupts, as in POSIX mode, is tried once more.
 pub(crate) fn script() -> String {
+    let private: Vec<i32> = (0..PAIRS).flat_map(outputs).chain([NULL, COMMANDS, STATUS]).collect();
+    let closed: String = private.iter().map(|fd| format!(" {fd}>&-")).collect();
+    // Where bash puts copies: from ten on, in this order.
+    let back: String = (10..).zip(&private).map(|(copy, fd)| format!(" {fd}>&{copy}")).collect();
+    let gone: String = (10..).zip(&private).map(|(copy, _)| format!(" {copy}>&-")).collect();
+    let read = format!("builtin read -r ${{TMOUT:+\"-t99999999\"}} -u {COMMANDS} -N");
     format!(
         r#"
+{{
 builtin shopt -s expand_aliases
-builtin trap '[[ ${{FUNCNAME+in}} ]] && builtin exit 124; builtin continue 999' STKFLT
-__ringfence_nonce={READY}
-while
-  __ringfence_status=$?
+exec{back}
+exec{gone}
+__ringfence_skip='{SKIP}'
+builtin trap '{LEAVE}' STKFLT
+__ringfence_nonce={READY} __ringfence_status=0 __ringfence_on= __ringfence_undo=
+until
   __ringfence_done=$__ringfence_nonce __ringfence_nonce= __ringfence_head= __ringfence_command= __ringfence_input=
   builtin set +e
   builtin trap - DEBUG ERR RETURN
+  if [[ $__ringfence_undo ]]; then
+    builtin shopt -u extdebug
+    case $__ringfence_undo in *T*) builtin set -T ;; esac
+    case $__ringfence_undo in *E*) builtin set -E ;; esac
+    __ringfence_undo=
+  fi
   ! builtin false &&
   builtin printf '%s %s' "$__ringfence_done" "$__ringfence_status" >&{STATUS} &&
-  builtin read -r ${{TMOUT:+"-t99999999"}} -u {COMMANDS} -N 34 __ringfence_head &&
+  {{ {read} {BLOCK} __ringfence_head || {{ [[ $? -gt 128 ]] && {read} {BLOCK} __ringfence_head; }}; }} &&
   __ringfence_nonce=${{__ringfence_head:0:16}} &&
-  if [[ ${{__ringfence_head:16:1}} == a ]]; then
-    builtin read -r ${{TMOUT:+"-t99999999"}} -u {COMMANDS} -N "${{__ringfence_head:17:8}}" __ringfence_command
-  else
-    LC_ALL=C builtin read -r ${{TMOUT:+"-t99999999"}} -u {COMMANDS} -N "${{__ringfence_head:17:8}}" __ringfence_command
-  fi &&
+  case ${{__ringfence_head:16:1}} in
+  s) __ringfence_command=${{__ringfence_head:{HEADER}:10#${{__ringfence_head:17:8}}}} ;;
+  a) {read} "${{__ringfence_head:17:8}}" __ringfence_command ;;
+  *) LC_ALL=C {read} "${{__ringfence_head:17:8}}" __ringfence_command ;;
+  esac &&
   if [[ ${{__ringfence_head:25:1}} != - ]]; then
-    LC_ALL=C builtin read -r ${{TMOUT:+"-t99999999"}} -u {COMMANDS} -N "${{__ringfence_head:26:8}}" __ringfence_input
+    LC_ALL=C {read} "${{__ringfence_head:26:8}}" __ringfence_input
   fi
+  [[ $? != 0 ]]
 do
+  __ringfence_status=0 __ringfence_on=1
   case ${{__ringfence_head:25:1}} in
-  -) builtin eval "$__ringfence_command" <&{NULL} >&{STDOUT} 2>&{STDERR} {COMMANDS}<&- {STATUS}>&- ;;
-  s) builtin eval "$__ringfence_command" <<<"$__ringfence_input" >&{STDOUT} 2>&{STDERR} {COMMANDS}<&- {STATUS}>&- ;;
-  *) builtin eval "$__ringfence_command" < <(builtin printf %b "$__ringfence_input") >&{STDOUT} 2>&{STDERR} {COMMANDS}<&- {STATUS}>&- ;;
+  -) builtin eval "$__ringfence_command" <&{NULL} >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
+  s) builtin eval "$__ringfence_command" <<<"$__ringfence_input" >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
+  *) builtin eval "$__ringfence_command" < <(builtin printf %b "$__ringfence_input") >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
   esac
+  __ringfence_status=$? __ringfence_on=
 done
 builtin exit 125
+}}{closed}
 "#
     )
 }
 
-/// One request, as bytes for the driver.
-pub(crate) fn request(nonce: &str, command: &str, input: Option<&[u8]>) -> Result<Vec<u8>> {
+/// One request, as bytes for the driver: the command's output goes to this pair.
+pub(crate) fn request(nonce: &str, command: &str, input: Option<&[u8]>) -> Result<Request> {
     if command.contains('\0') {
         return Err(Error::new(ErrorKind::Validation, "a command cannot contain a NUL byte"));
     }
@@ -72,11 +126,34 @@ pub(crate) fn request(nonce: &str, command: &str, input: Option<&[u8]>) -> Resul
     if command.len() > LONGEST || input.len() > LONGEST {
         return Err(Error::new(ErrorKind::Validation, "the command or its input is too long for a shell"));
     }
-    let letters = if command.is_ascii() { 'a' } else { 'u' };
-    let mut bytes = format!("{nonce}{letters}{:08}{kind}{:08}", command.len(), input.len()).into_bytes();
-    bytes.extend_from_slice(command.as_bytes());
+    let letters = match command.is_ascii() {
+        true if command.len() <= BLOCK - HEADER => 's',
+        true => 'a',
+        false => 'u',
+    };
+    let mut bytes = format!("{nonce}{letters}{:08}{kind}{:08}0000", command.len(), input.len()).into_bytes();
+    if letters == 's' {
+        bytes.extend_from_slice(command.as_bytes());
+    }
+    bytes.resize(BLOCK, b' ');
+    if letters != 's' {
+        bytes.extend_from_slice(command.as_bytes());
+    }
     bytes.extend(input);
-    Ok(bytes)
+    Ok(Request(bytes))
+}
+
+/// What is sent to bash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request(Vec<u8>);
+
+impl Request {
+    /// With its output going to this pair.
+    pub(crate) fn to(mut self, pair: usize) -> Vec<u8> {
+        let [stdout, stderr] = outputs(pair);
+        self.0[34..HEADER].copy_from_slice(format!("{stdout:02}{stderr:02}").as_bytes());
+        self.0
+    }
 }
 
 /// Plain lines go in a here-string, which adds the last newline itself; everything else is spelled out for
@@ -107,10 +184,17 @@ mod tests {
 
     #[test]
     fn a_request_says_how_long_it_is() {
-        let bytes = request(NONCE, "pwd", None).unwrap();
-        assert_eq!(bytes, b"0123456789abcdefa00000003-00000000pwd");
-        assert_eq!(bytes.len(), 34 + 3);
-        assert_eq!(request(NONCE, "é", None).unwrap(), "0123456789abcdefu00000002-00000000é".as_bytes());
+        let bytes = request(NONCE, "pwd", None).unwrap().to(0);
+        assert!(bytes.starts_with(b"0123456789abcdefs00000003-000000008081pwd   "));
+        assert_eq!(bytes.len(), BLOCK);
+        let bytes = request(NONCE, "é", Some(b"in\n")).unwrap().to(3);
+        assert!(bytes.starts_with(b"0123456789abcdefu00000002s000000028687 "));
+        assert!(bytes.ends_with("éin".as_bytes()) && bytes.len() == BLOCK + 4);
+        let long = "x".repeat(BLOCK);
+        let bytes = request(NONCE, &long, None).unwrap().to(1);
+        assert!(
+            bytes.starts_with(b"0123456789abcdefa00000128-000000008283 ") && bytes.ends_with(long.as_bytes())
+        );
         assert!(request(NONCE, "a\0b", None).is_err());
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,22 +14,19 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use crate::native::Native;
-use crate::relay;
 use crate::shell::asking::Desk;
 use crate::shell::channel::{Channel, Pair};
-use crate::shell::session::Background;
-use crate::shell::{driver, tree};
+use crate::shell::driver;
+use crate::shell::outputs::Outputs;
+use crate::shell::tree::Seen;
 use crate::streams::Streams;
 use crate::wake::Wake;
 
 /// How long a sandbox and bash may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long bash may take from its report to waiting for the next command.
-const SETTLING: Duration = Duration::from_millis(200);
-/// How long output that nobody waits for may lie in its pipe.
-const LATENESS: Duration = Duration::from_millis(20);
-/// As much as a pipe holds.
-const MOST_IN_PIPE: usize = 1 << 20;
+/// How long bash may take from its report to waiting for the next command: much longer than it needs, for
+/// machines with a lot to do.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// What comes from the thread that serves a sandbox.
 #[derive(Debug)]
@@ -84,17 +80,13 @@ impl Feed {
 /// A bash that waits for commands.
 #[derive(Debug)]
 pub(crate) struct Live {
-    pub(crate) pid: i32,
+    pub(crate) bash: Seen,
     pub(crate) channel: Channel,
-    pub(crate) outputs: Arc<[OwnedFd; 2]>,
+    pub(crate) outputs: Outputs,
     pub(crate) feed: Arc<Feed>,
-    /// What bash's own descriptors are, as long as nobody changed them.
-    streams: Vec<PathBuf>,
-    /// Held by whoever reads the outputs.
-    reading: Arc<Mutex<()>>,
-    done: Arc<Wake>,
+    /// What bash's empty input is.
+    null: Vec<u8>,
     sandbox: Option<JoinHandle<Result<ExecResult>>>,
-    idle_reader: Option<JoinHandle<()>>,
 }
 
 impl Live {
@@ -102,27 +94,24 @@ impl Live {
         native: &Arc<Native>,
         env: &BTreeMap<String, String>,
         desk: Option<&Arc<Desk>>,
-        background: &Background,
     ) -> Result<Self> {
         let cannot = |errno: rustix::io::Errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a shell")
                 .caused_by(std::io::Error::from(errno))
         };
         let Pair { ours, commands, status } = Channel::pair().map_err(cannot)?;
-        let (stdout, their_stdout) = relay::output_pipe().map_err(cannot)?;
-        let (stderr, their_stderr) = relay::output_pipe().map_err(cannot)?;
+        let (outputs, mut given) = Outputs::new().map_err(cannot)?;
         let null =
             rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(cannot)?;
         let lifted = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, LOWEST_SOURCE).map_err(cannot);
         let null = lifted(&null)?;
-        let theirs = [
+        given.extend([
             (lifted(&null)?, driver::NULL),
-            (lifted(&their_stdout)?, driver::STDOUT),
-            (lifted(&their_stderr)?, driver::STDERR),
-            (lifted(&commands)?, driver::COMMANDS),
-            (lifted(&status)?, driver::STATUS),
-        ];
-        drop((commands, status, their_stdout, their_stderr));
+            (commands, driver::COMMANDS),
+            (status, driver::STATUS),
+        ]);
+        let theirs: Vec<(OwnedFd, i32)> =
+            given.into_iter().map(|(fd, target)| Ok((lifted(&fd)?, target))).collect::<Result<_>>()?;
         let feed = Arc::new(Feed::new().map_err(cannot)?);
         let approval = desk.map(|desk| desk.approval(&feed));
         let script = driver::script();
@@ -134,8 +123,10 @@ impl Live {
         let (native, to) = (Arc::clone(native), Arc::clone(&feed));
         // The sandbox dies with the thread that starts it.
         let sandbox = std::thread::spawn(move || {
-            let passed =
-                theirs.each_ref().map(|(fd, target)| Passed { source: fd.as_raw_fd(), target: *target });
+            let passed: Vec<Passed> = theirs
+                .iter()
+                .map(|(fd, target)| Passed { source: fd.as_raw_fd(), target: *target })
+                .collect();
             let streams = Streams::Inherit([null.as_fd(); 3]);
             let events = |event: ExecEvent| {
                 if let ExecEvent::Violation(violation) = event {
@@ -147,19 +138,9 @@ impl Live {
             to.wake.wake();
             result
         });
-        let mut live = Self {
-            pid: 0,
-            channel: ours,
-            outputs: Arc::new([stdout, stderr]),
-            feed,
-            streams: vec![],
-            reading: Arc::default(),
-            done: Arc::new(Wake::new().map_err(cannot)?),
-            sandbox: Some(sandbox),
-            idle_reader: None,
-        };
+        let mut live =
+            Self { bash: Seen::new(0), channel: ours, outputs, feed, null: vec![], sandbox: Some(sandbox) };
         live.wait_until_ready()?;
-        live.idle_reader = Some(live.read_while_idle(Arc::clone(background)));
         Ok(live)
     }
 
@@ -170,8 +151,9 @@ impl Live {
             if let Some(said) = self.channel.receive()
                 && said.nonce == driver::READY
             {
-                self.pid = said.pid;
-                self.streams = self.streams();
+                self.bash = Seen::new(said.pid);
+                self.null = self.bash.link(driver::NULL);
+                self.outputs.remember(&self.bash);
                 return Ok(());
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -199,21 +181,20 @@ impl Live {
         }
     }
 
-    fn streams(&self) -> Vec<PathBuf> {
-        let link = |fd: i32| std::fs::read_link(format!("/proc/{}/fd/{fd}", self.pid)).unwrap_or_default();
-        [driver::NULL, driver::STDOUT, driver::STDERR].map(link).to_vec()
-    }
-
-    /// Whether it can be given a command: it lives, has its streams, and waits for one. A command that claims to have ended
-    /// while bash still evaluates it is found here.
-    pub(crate) fn is_fit(&self) -> bool {
+    /// Whether it can be given a command with its output to this pair: it lives, has its streams, and waits for
+    /// one. A command that claims to have ended while bash still evaluates it is found here.
+    pub(crate) fn is_fit(&self, pair: usize) -> bool {
         let started = Instant::now();
         loop {
             if self.feed.is_over() {
                 return false;
             }
-            match tree::waits_for(self.pid, driver::COMMANDS) {
-                None | Some(true) => return self.streams() == self.streams && !self.feed.is_over(),
+            match self.bash.waits_for(driver::COMMANDS) {
+                None | Some(true) => {
+                    return self.bash.link(driver::NULL) == self.null
+                        && self.outputs.is_intact(pair, &self.bash)
+                        && !self.feed.is_over();
+                }
                 Some(false) if started.elapsed() > SETTLING => return false,
                 Some(false) if started.elapsed() > Duration::from_millis(1) => {
                     std::thread::sleep(Duration::from_micros(200));
@@ -223,74 +204,17 @@ impl Live {
         }
     }
 
-    /// Keeps others from reading the outputs. What lies there already belongs to no command.
-    pub(crate) fn reading(&self) -> Arc<Mutex<()>> {
-        Arc::clone(&self.reading)
-    }
-
-    /// Passes everything that lies in the pipes to `to`; false when there never will be more.
-    pub(crate) fn drain(outputs: &[OwnedFd; 2], to: &mut dyn FnMut(usize, &[u8])) -> bool {
-        let mut open = false;
-        let mut buffer = vec![0; 64 << 10];
-        for (index, fd) in outputs.iter().enumerate() {
-            let mut left = MOST_IN_PIPE;
-            open |= loop {
-                match rustix::io::read(fd, &mut buffer) {
-                    Ok(0) => break false,
-                    Ok(length) => {
-                        to(index, &buffer[..length]);
-                        left = left.saturating_sub(length);
-                        if left == 0 {
-                            break true;
-                        }
-                    }
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(errno) => break errno == rustix::io::Errno::AGAIN,
-                }
-            };
-        }
-        open
-    }
-
-    /// A job in the background must not wait for the next command to get its output away.
-    fn read_while_idle(&self, background: Background) -> JoinHandle<()> {
-        let (outputs, reading, done) =
-            (Arc::clone(&self.outputs), Arc::clone(&self.reading), Arc::clone(&self.done));
-        std::thread::spawn(move || {
-            loop {
-                let mut fds = [
-                    PollFd::new(&outputs[0], PollFlags::IN),
-                    PollFd::new(&outputs[1], PollFlags::IN),
-                    PollFd::from_borrowed_fd(done.fd(), PollFlags::IN),
-                ];
-                let _ = poll(&mut fds, None);
-                if !fds[2].revents().is_empty() {
-                    return;
-                }
-                std::thread::sleep(LATENESS);
-                if let Ok(_held) = reading.try_lock()
-                    && !Self::drain(&outputs, &mut |index, bytes| background(event(index, bytes)))
-                {
-                    return;
-                }
-            }
-        })
-    }
-
     /// Ends everything inside; how bash ended.
     pub(crate) fn finish(mut self) -> Result<ExecResult> {
         self.end().unwrap_or_else(|| Err(Error::new(ErrorKind::Internal, "the thread of the sandbox failed")))
     }
 
     fn end(&mut self) -> Option<Result<ExecResult>> {
-        self.done.wake();
-        if !self.feed.is_over() && self.pid > 0 {
-            tree::send(self.pid, Signal::KILL);
+        if !self.feed.is_over() && self.bash.pid > 0 {
+            self.bash.send(Signal::KILL);
         }
         let result = self.sandbox.take().and_then(|thread| thread.join().ok());
-        if let Some(thread) = self.idle_reader.take() {
-            let _ = thread.join();
-        }
+        self.outputs.close();
         result
     }
 }
@@ -299,8 +223,4 @@ impl Drop for Live {
     fn drop(&mut self) {
         let _ = self.end();
     }
-}
-
-pub(crate) fn event(index: usize, bytes: &[u8]) -> ExecEvent {
-    if index == 0 { ExecEvent::Stdout(bytes.to_vec()) } else { ExecEvent::Stderr(bytes.to_vec()) }
 }

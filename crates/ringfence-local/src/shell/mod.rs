@@ -8,6 +8,8 @@
 //! | `driver` | the script that bash runs, and the form of a request to it |
 //! | `channel` | the two private sockets |
 //! | `tree` | the processes inside, as seen from outside |
+//! | `outputs` | where commands write, and what their jobs write later |
+//! | `ticket` | one command, from the moment somebody wants it |
 //! | `asking` | who is asked, on behalf of which command |
 //!
 //! Commands and their status travel on sockets that no command can open. What bash reports is believed only
@@ -21,8 +23,11 @@ mod asking;
 mod channel;
 mod driver;
 mod live;
+mod outputs;
 mod session;
+mod ticket;
 mod tree;
 mod watch;
 
 pub use session::{Background, Shell, ShellOptions};
+pub use ticket::Ticket;

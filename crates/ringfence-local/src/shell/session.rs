@@ -15,7 +15,8 @@ use crate::native::Native;
 use crate::reached;
 use crate::shell::asking::Desk;
 use crate::shell::driver;
-use crate::shell::live::{Live, event};
+use crate::shell::live::Live;
+use crate::shell::ticket::Ticket;
 use crate::shell::watch::{End, Stopped, Watch, Watched};
 use crate::verdict::blocking;
 use crate::wake::Wake;
@@ -51,24 +52,26 @@ impl std::fmt::Debug for ShellOptions {
 /// What others may do while a command runs.
 #[derive(Debug)]
 pub(crate) struct Control {
-    cancelled: AtomicBool,
     disposed: AtomicBool,
-    pub(crate) wake: Wake,
+    current: Mutex<Option<Ticket>>,
+    pub(crate) wake: Arc<Wake>,
 }
 
 impl Control {
+    /// Ends the command that runs, if one does.
     pub(crate) fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Release);
-        self.wake.wake();
+        if let Some(ticket) = &*self.current() {
+            ticket.cancel();
+        }
     }
 
-    /// Whether somebody wants the command to end; each time is heard once.
-    pub(crate) fn takes_cancel(&self) -> bool {
-        let cancelled = self.cancelled.swap(false, Ordering::AcqRel);
-        if cancelled {
-            self.wake.clear();
-        }
-        cancelled || self.disposed.load(Ordering::Acquire)
+    /// Whether the command shall end.
+    pub(crate) fn wants_end(&self, ticket: &Ticket) -> bool {
+        ticket.is_cancelled() || self.disposed.load(Ordering::Acquire)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Ticket>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,31 +92,66 @@ impl Shell {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a shell")
                 .caused_by(std::io::Error::from(errno))
         })?;
-        let control =
-            Arc::new(Control { cancelled: AtomicBool::new(false), disposed: AtomicBool::new(false), wake });
+        let control = Arc::new(Control {
+            disposed: AtomicBool::new(false),
+            current: Mutex::default(),
+            wake: Arc::new(wake),
+        });
         let desk =
             options.approval.clone().map(|approval| Arc::new(Desk::new(approval, Arc::clone(&control))));
-        let live = Live::start(&native, &options.env, desk.as_ref(), &options.background)?;
+        let live = Live::start(&native, &options.env, desk.as_ref())?;
         Ok(Self { native, options, control, desk, live: Mutex::new(Some(live)) })
     }
 
     /// Runs a command and waits for its end. Bash keeps its state from one to the next; where it had to be
     /// replaced, the result says so. A command that may have run is never run again.
     pub fn execute(&self, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
+        self.execute_as(&Ticket::new(), request, events)
+    }
+
+    /// As [`execute`](Self::execute), for a command that can be cancelled by its ticket at any time, also
+    /// while it waits for others.
+    pub fn execute_as(
+        &self,
+        ticket: &Ticket,
+        request: &ExecRequest,
+        events: EventSink<'_>,
+    ) -> Result<ExecResult> {
         let command = text(request)?;
         let input = match &request.stdin {
             Stdin::Empty => None,
             Stdin::Bytes(bytes) => Some(bytes.as_slice()),
             Stdin::Inherit => return Err(refused("a command of a shell cannot have the caller's input")),
         };
-        let nonce = nonce()?;
-        let bytes = driver::request(&nonce, &command, input)?;
         let mut slot = self.lock();
+        let nonce = nonce()?;
+        let request_bytes = driver::request(&nonce, &command, input)?;
+        ticket.wakes(&self.control.wake);
+        *self.control.current() = Some(ticket.clone());
+        let result = self.take_turn(&mut slot, ticket, &command, &nonce, request_bytes, request, events);
+        *self.control.current() = None;
+        result
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one command, taken apart")]
+    fn take_turn(
+        &self,
+        slot: &mut Option<Live>,
+        ticket: &Ticket,
+        command: &str,
+        nonce: &str,
+        bytes: driver::Request,
+        request: &ExecRequest,
+        events: EventSink<'_>,
+    ) -> Result<ExecResult> {
         if self.control.disposed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::NotFound, "the shell was closed"));
         }
+        if ticket.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "cancelled before it ran"));
+        }
         let started = Instant::now();
-        let replaced = self.make_fit(&mut slot)?;
+        let (pair, replaced) = self.make_fit(slot)?;
         let Some(live) = slot.as_ref() else {
             return Err(Error::new(ErrorKind::Internal, "there is no shell"));
         };
@@ -123,35 +161,39 @@ impl Shell {
             (a, b) => a.or(b),
         };
         if let Some(desk) = &self.desk {
-            desk.turn_to(&command);
+            desk.turn_to(command);
         }
-        self.control.cancelled.store(false, Ordering::Release);
-        let reading = live.reading();
-        let reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
-        Live::drain(&live.outputs, &mut |index, bytes| (self.options.background)(event(index, bytes)));
         let watch = Watch {
             live,
+            pair,
             control: &self.control,
-            nonce: &nonce,
-            request: &bytes,
+            ticket,
+            nonce,
+            request: &bytes.to(pair),
             deadline: timeout.map(|ms| started + Duration::from_millis(ms)),
             cap: limits.max_output_bytes,
             events,
         };
         let watched = watch.run();
-        drop(reading);
         let ended = match watched.end {
-            End::Reported(status) => (status, None),
+            End::Reported(status) => {
+                live.outputs.lend_if_held(
+                    pair,
+                    &live.bash,
+                    ticket.late().unwrap_or(&self.options.background),
+                );
+                (status, None)
+            }
             End::Died | End::Spoiled => {
                 let ended = slot.take().map(Live::finish).transpose()?;
                 ended.map_or((1, None), |ended| (ended.exit_code, ended.signal))
             }
         };
-        drop(slot);
         Ok(self.result(watched, ended, replaced, started))
     }
 
-    /// Ends the command that runs, and its processes; bash stays where it can.
+    /// Ends the command that runs, and its processes; bash stays where it can. Without one nothing happens;
+    /// for a command that may not have begun there are [tickets](Ticket).
     pub fn cancel(&self) {
         self.control.cancel();
     }
@@ -173,15 +215,18 @@ impl Shell {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a new bash in the place of one that is gone or spoiled; whether anything was lost by that.
-    fn make_fit(&self, slot: &mut Option<Live>) -> Result<bool> {
-        if slot.as_ref().is_some_and(Live::is_fit) {
-            return Ok(false);
+    /// Puts a new bash in the place of one that is gone or spoiled; which outputs to use, and whether
+    /// anything was lost.
+    fn make_fit(&self, slot: &mut Option<Live>) -> Result<(usize, bool)> {
+        if let Some(live) = slot {
+            let pair = live.outputs.choose(&live.bash);
+            if live.is_fit(pair) {
+                return Ok((pair, false));
+            }
         }
         let lost = slot.take().is_some();
-        *slot =
-            Some(Live::start(&self.native, &self.options.env, self.desk.as_ref(), &self.options.background)?);
-        Ok(lost)
+        *slot = Some(Live::start(&self.native, &self.options.env, self.desk.as_ref())?);
+        Ok((0, lost))
     }
 
     fn result(

@@ -11,16 +11,23 @@ use rustix::process::Signal;
 
 use crate::capture::Capture;
 use crate::shell::driver;
-use crate::shell::live::{Live, event};
+use crate::shell::live::Live;
+use crate::shell::outputs::event;
 use crate::shell::session::Control;
-use crate::shell::tree::{self, Tops};
+use crate::shell::ticket::Ticket;
+use crate::shell::tree::Tops;
 
 /// How often a command that shall end is told so.
 const INSISTENCE: Duration = Duration::from_millis(10);
 /// How long bash itself may take to leave a command whose processes are gone.
-const LEAVING: Duration = Duration::from_millis(500);
+const LEAVING: Duration = Duration::from_millis(1500);
 /// How often is looked whether bash still has the command.
 const GLANCE: Duration = Duration::from_millis(250);
+
+/// So often in a row is no accident, however busy the machine is.
+const MOST_IDLE_GLANCES: u32 = 7;
+/// How long bash may take to do nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a command came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +58,10 @@ pub(crate) struct Watched {
 /// A command that is about to be sent.
 pub(crate) struct Watch<'a> {
     pub(crate) live: &'a Live,
+    /// Where its output goes.
+    pub(crate) pair: usize,
     pub(crate) control: &'a Control,
+    pub(crate) ticket: &'a Ticket,
     pub(crate) nonce: &'a str,
     pub(crate) request: &'a [u8],
     pub(crate) deadline: Option<Instant>,
@@ -61,25 +71,29 @@ pub(crate) struct Watch<'a> {
 
 impl Watch<'_> {
     pub(crate) fn run(self) -> Watched {
-        let before = Tops::now(self.live.pid);
+        let before = Tops::now(&self.live.bash);
         let mut watched = Watched {
             end: End::Spoiled,
             stopped: None,
             outputs: [Capture::new(self.cap), Capture::new(self.cap)],
             violations: vec![],
         };
-        watched.end = self.until_end(&before, &mut watched);
-        self.drain(&mut watched);
+        let mut buffer = vec![0; 64 << 10];
+        watched.end = self.until_end(&before, &mut watched, &mut buffer);
         if watched.stopped.is_some() && matches!(watched.end, End::Reported(_)) {
             self.clear_away(&before);
+            if !self.is_settled() {
+                watched.end = End::Spoiled;
+            }
         }
+        let pair = self.live.outputs.pair(self.pair);
+        pair.drain(&mut buffer, &mut |index, bytes| self.received(index, bytes, &mut watched));
         self.take_violations(&mut watched);
         watched
     }
 
-    fn until_end(&self, before: &Tops, watched: &mut Watched) -> End {
+    fn until_end(&self, before: &Tops, watched: &mut Watched, buffer: &mut [u8]) -> End {
         let mut unsent = self.request;
-        let mut buffer = vec![0; 64 << 10];
         let mut stop: Option<Instant> = None;
         let mut glance = Instant::now() + GLANCE;
         let mut idle_glances = 0;
@@ -100,13 +114,13 @@ impl Watch<'_> {
             let ready = self.wait(!unsent.is_empty(), due);
             for index in [0, 1] {
                 if ready[index] {
-                    self.read(index, &mut buffer, watched);
+                    self.read(index, buffer, watched);
                 }
             }
             if ready[2] {
                 while let Some(said) = self.live.channel.receive() {
                     // A child may write here too; the kernel says that it is one.
-                    if said.pid == self.live.pid {
+                    if said.pid == self.live.bash.pid {
                         return if said.nonce == self.nonce {
                             End::Reported(said.status)
                         } else {
@@ -124,7 +138,10 @@ impl Watch<'_> {
             }
             let now = Instant::now();
             if stop.is_none() {
-                watched.stopped = if self.control.takes_cancel() {
+                if ready[4] {
+                    self.control.wake.clear();
+                }
+                watched.stopped = if self.control.wants_end(self.ticket) {
                     Some(Stopped::Cancel)
                 } else if self.deadline.is_some_and(|deadline| now >= deadline) {
                     Some(Stopped::Timeout)
@@ -141,10 +158,9 @@ impl Watch<'_> {
             } else if now >= glance {
                 glance = now + GLANCE;
                 // It waits for a command and did not say that it finished this one: somebody else read it.
-                let idle =
-                    unsent.is_empty() && tree::waits_for(self.live.pid, driver::COMMANDS) == Some(true);
+                let idle = unsent.is_empty() && self.live.bash.waits_for(driver::COMMANDS) == Some(true);
                 idle_glances = if idle { idle_glances + 1 } else { 0 };
-                if idle_glances > 1 {
+                if idle_glances > MOST_IDLE_GLANCES {
                     return End::Spoiled;
                 }
             }
@@ -153,7 +169,7 @@ impl Watch<'_> {
 
     fn wait(&self, sending: bool, due: Option<Duration>) -> [bool; 5] {
         let live = self.live;
-        let [stdout, stderr] = &*live.outputs;
+        let [stdout, stderr] = &live.outputs.pair(self.pair).fds;
         let commands = if sending { PollFlags::OUT } else { PollFlags::empty() };
         let mut fds = [
             PollFd::new(stdout, PollFlags::IN),
@@ -163,10 +179,7 @@ impl Watch<'_> {
             PollFd::from_borrowed_fd(self.control.wake.fd(), PollFlags::IN),
             PollFd::new(live.channel.commands(), commands),
         ];
-        let timeout = due.map(|due| Timespec {
-            tv_sec: due.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: due.subsec_nanos().into(),
-        });
+        let timeout = due.map(timespec);
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return [false; 5];
         }
@@ -174,7 +187,7 @@ impl Watch<'_> {
     }
 
     fn read(&self, index: usize, buffer: &mut [u8], watched: &mut Watched) {
-        match rustix::io::read(&self.live.outputs[index], &mut *buffer) {
+        match rustix::io::read(&self.live.outputs.pair(self.pair).fds[index], &mut *buffer) {
             Ok(0) | Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(length) => self.received(index, &buffer[..length], watched),
             Err(_) => {}
@@ -184,10 +197,6 @@ impl Watch<'_> {
     fn received(&self, index: usize, bytes: &[u8], watched: &mut Watched) {
         watched.outputs[index].push(bytes);
         (self.events)(event(index, bytes));
-    }
-
-    fn drain(&self, watched: &mut Watched) {
-        Live::drain(&self.live.outputs, &mut |index, bytes| self.received(index, bytes, watched));
     }
 
     fn take_violations(&self, watched: &mut Watched) {
@@ -200,16 +209,16 @@ impl Watch<'_> {
     /// Bash is told to leave the command as soon as the process it waits for is gone. The processes are asked
     /// first and killed later.
     fn insist(&self, before: &Tops, since: Duration) {
-        tree::send(self.live.pid, driver::ABORT);
+        self.live.bash.send(driver::ABORT);
         let signal = if since > GRACE { Signal::KILL } else { Signal::TERM };
-        Tops::now(self.live.pid).since(before).signal(signal);
+        Tops::now(&self.live.bash).since(before).signal(signal);
     }
 
     /// What the command left behind goes with it.
     fn clear_away(&self, before: &Tops) {
         let begun = Instant::now();
         loop {
-            let left = Tops::now(self.live.pid).since(before);
+            let left = Tops::now(&self.live.bash).since(before);
             if left.is_empty() || begun.elapsed() > GRACE + LEAVING {
                 return;
             }
@@ -217,4 +226,39 @@ impl Watch<'_> {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+
+    /// Lets bash do nothing once more. A signal to leave the command may have come when it had left it; after
+    /// this it can't be on its way to the next one.
+    fn is_settled(&self) -> bool {
+        let nonce = format!("settle{:.10}", self.nonce);
+        let Ok(request) = driver::request(&nonce, ":", None) else { return false };
+        let request = request.to(self.pair);
+        if self.live.channel.send(&request) != Ok(request.len()) {
+            return false;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            while let Some(said) = self.live.channel.receive() {
+                if said.pid == self.live.bash.pid {
+                    return said.nonce == nonce;
+                }
+            }
+            let now = Instant::now();
+            if now >= deadline || self.live.feed.is_over() {
+                return false;
+            }
+            let left = timespec(deadline - now);
+            let _ = poll(
+                &mut [
+                    PollFd::new(self.live.channel.status(), PollFlags::IN),
+                    PollFd::from_borrowed_fd(self.live.feed.wake.fd(), PollFlags::IN),
+                ],
+                Some(&left),
+            );
+        }
+    }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }
 }

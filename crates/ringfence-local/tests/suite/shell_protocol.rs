@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::CreateOptions;
 use ringfence_local::native::Native;
-use ringfence_local::shell::{Shell, ShellOptions};
+use ringfence_local::shell::{Shell, ShellOptions, Ticket};
 use ringfence_model::{ExecEvent, ExecRequest, ExecResult, PathRule, Policy, Stdin};
 
 /// A shell in a project of its own.
@@ -215,6 +215,9 @@ fn options_and_traps_disturb_nobody() {
         "trap 'exit 4' DEBUG",
         "break",
         "break 99",
+        "set -n",
+        "f() { set -n; }; f; echo no",
+        "set -o posix; trap : USR1; (sleep 0.1; kill -USR1 $$) &",
         "readonly TMOUT=1",
     ] {
         room.survives(text);
@@ -242,9 +245,9 @@ fn descriptors_are_nobody_elses_business() {
     ] {
         room.survives(text);
     }
-    let seen = room
-        .run("ls /proc/self/fd | wc -l; for fd in 93 94; do test -e /proc/self/fd/$fd && echo open; done");
-    assert!(!stdout(&seen).contains("open"), "{seen:?}");
+    room.run("exit 0");
+    assert_eq!(stdout(&room.run("ls /proc/self/fd | tr '\\n' ' '")), "0 1 2 3 ");
+    assert_eq!(stdout(&room.run("exec 10>file; echo ten >&10; exec {fd}<file; cat <&$fd")), "ten\n");
 }
 
 #[test]
@@ -353,6 +356,100 @@ fn a_job_that_keeps_the_output_open_keeps_nobody_waiting() {
     assert_eq!(stdout(&room.run("echo next")), "next\n");
 }
 
+/// Collects what comes late.
+fn collector() -> (Arc<Mutex<Vec<u8>>>, ringfence_local::shell::Background) {
+    let late = Arc::new(Mutex::new(Vec::new()));
+    let to = Arc::clone(&late);
+    let sink = Arc::new(move |event| {
+        if let ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes) = event {
+            to.lock().unwrap().extend(bytes)
+        }
+    });
+    (late, sink)
+}
+
+#[test]
+fn late_output_belongs_to_the_job_whatever_runs_meanwhile() {
+    let room = room!();
+    let mut jobs = vec![];
+    for number in 0..3 {
+        let (late, sink) = collector();
+        let job = format!(
+            "(while ! test -e go{number}; do sleep 0.02; done; echo job {number}; echo err {number} >&2) & echo started {number}"
+        );
+        let result =
+            room.shell.execute_as(&Ticket::with_late(sink), &ExecRequest::shell(&job), &|_| ()).unwrap();
+        assert_eq!(stdout(&result), format!("started {number}\n"));
+        jobs.push(late);
+    }
+    let result = room.run("touch go0 go1 go2; echo mine; wait; echo mine too");
+    assert_eq!((stdout(&result).as_str(), stderr(&result).as_str()), ("mine\nmine too\n", ""), "{result:?}");
+    assert!(!result.restarted);
+    assert_eq!(stdout(&room.run("echo next")), "next\n");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for (number, late) in jobs.iter().enumerate() {
+        let whole = [format!("job {number}\nerr {number}\n"), format!("err {number}\njob {number}\n")];
+        while !whole.iter().any(|whole| whole.as_bytes() == late.lock().unwrap().as_slice()) {
+            assert!(Instant::now() < deadline, "{:?}", String::from_utf8_lossy(&late.lock().unwrap()));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn more_jobs_than_outputs_lose_nothing() {
+    let (late, background) = collector();
+    let Some(room) = Room::with(ShellOptions { background, ..ShellOptions::default() }, Policy::default())
+    else {
+        return;
+    };
+    let mut seen = String::new();
+    for number in 0..10 {
+        let job = format!("(while ! test -e go; do sleep 0.02; done; echo job {number}) &");
+        seen += &stdout(&room.run(&job));
+    }
+    seen += &stdout(&room.run("touch go; wait"));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        seen += &String::from_utf8(std::mem::take(&mut *late.lock().unwrap())).unwrap();
+        if seen.matches("job").count() == 10 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{seen}");
+        seen += &stdout(&room.run(":"));
+    }
+}
+
+#[test]
+fn a_command_can_be_cancelled_before_it_runs() {
+    let room = room!();
+    let ticket = Ticket::new();
+    ticket.cancel();
+    let error = room.shell.execute_as(&ticket, &ExecRequest::shell("echo no > ran"), &|_| ()).unwrap_err();
+    assert_eq!(error.kind, ringfence_model::ErrorKind::Cancelled);
+    // One that waits for another is not begun either.
+    std::thread::scope(|scope| {
+        let (first, second) = (Ticket::new(), Ticket::new());
+        let running = scope.spawn({
+            let (room, first) = (&room, first.clone());
+            move || room.shell.execute_as(&first, &ExecRequest::shell("touch begun; sleep 100"), &|_| ())
+        });
+        let begun = room._temp.path().join("begun");
+        while !begun.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let waiting = scope.spawn({
+            let (room, second) = (&room, second.clone());
+            move || room.shell.execute_as(&second, &ExecRequest::shell("echo no > ran"), &|_| ())
+        });
+        second.cancel();
+        first.cancel();
+        assert!(running.join().unwrap().unwrap().signal.is_some());
+        assert_eq!(waiting.join().unwrap().unwrap_err().kind, ringfence_model::ErrorKind::Cancelled);
+    });
+    assert_eq!(stdout(&room.run("test -e ran || echo not")), "not\n");
+}
+
 #[test]
 fn much_output_is_capped_and_streamed() {
     let mut policy = Policy::default();
@@ -388,24 +485,31 @@ fn a_timeout_ends_the_command_and_not_the_shell() {
         "sleep 100 & wait",
         "sh -c 'trap \"\" TERM; sleep 100; sleep 100'",
         "(sleep 100; sleep 100)",
+        "f() { sleep 100; }; f; f; echo next",
+        "f() { sleep 100; }; f",
+        "f() { sleep 100; echo next; }; f || echo next; if f; then echo next; fi",
+        "f() { g; echo next; }; g() { while :; do :; done; echo next; }; while :; do f; echo next; done; echo next",
+        "f() { for i in 1 2; do case $(sleep 100) in *) echo next ;; esac; done; }; while f; do echo next; done",
     ] {
         let began = Instant::now();
         let result = room.run_for(text, 150);
         assert!(result.timed_out && result.exit_code == 124 && !result.restarted, "{text}: {result:?}");
         assert!(began.elapsed() < Duration::from_secs(5), "{text}: {:?}", began.elapsed());
-        assert!(!stdout(&result).contains("next"), "{result:?}");
+        assert!(!stdout(&result).contains("next"), "{text}: {result:?}");
         let left = room.run("echo $x; kill -0 $(cat job) && echo job; ps -eo args | grep -c '[s]leep 100$' ");
         assert_eq!(stdout(&left), "kept\njob\n0\n", "{text}");
     }
+    // What the way out of functions needs does not stay.
+    assert_eq!(
+        stdout(&room.run("f() { echo \"f $1\"; }; f x; shopt -q extdebug || echo ${-//[^TE]/}.; trap"))
+            .lines()
+            .next(),
+        Some("f x")
+    );
+    assert!(stdout(&room.run("shopt -q extdebug || echo ${-//[^TE]/}.")).starts_with(".\n"));
     // Here bash itself has to go.
-    for text in [
-        "trap '' STKFLT; while :; do :; done",
-        "f() { sleep 100; }; f; f; echo next",
-        "f() { g; echo next; }; g() { while :; do :; done; }; while :; do f; echo next; done",
-    ] {
-        let result = room.run_for(text, 150);
-        assert!(result.timed_out && result.restarted && stdout(&result).is_empty(), "{result:?}");
-    }
+    let result = room.run_for("trap '' STKFLT; while :; do :; done", 150);
+    assert!(result.timed_out && result.restarted && stdout(&result).is_empty(), "{result:?}");
     room.survives(":");
 }
 
