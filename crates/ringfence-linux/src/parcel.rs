@@ -103,11 +103,12 @@ fn code(rights: Rights) -> u64 {
         Rights::Read => 2,
         Rights::Device => 3,
         Rights::Write => 4,
+        Rights::Kept => 5,
     }
 }
 
 fn rights(code: u64) -> Option<Rights> {
-    [Rights::List, Rights::Read, Rights::Device, Rights::Write]
+    [Rights::List, Rights::Read, Rights::Device, Rights::Write, Rights::Kept]
         .into_iter()
         .find(|rights| self::code(*rights) == code)
 }

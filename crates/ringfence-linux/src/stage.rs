@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::process::Signal;
 
-use crate::landlock::Ruleset;
+use crate::landlock::{Rights, Ruleset};
 use crate::mounts;
 use crate::plan::{Exec, LOWEST_SOURCE, Plan};
 use crate::report::{Message, Step};
@@ -356,20 +356,15 @@ fn become_command(
     rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?;
     sys::reset_signals();
     rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?;
-    if let Some((abi, rules)) = &plan.landlock {
-        let ruleset = if plan.without_tcp { Ruleset::without_tcp(*abi) } else { Ruleset::new(*abi) };
-        let ruleset = ruleset.or_fail(Step::Landlock)?;
-        for (index, rule) in rules.iter().enumerate() {
-            ruleset.allow(&rule.path, rule.rights).map_err(|errno| Failure {
-                step: Step::LandlockRule,
-                detail: index,
-                errno,
-            })?;
+    // The rules name paths, which the supervisor must not be asked about: so they are made before the filter.
+    let ruleset = landlock_rules(plan)?;
+    let listener = if plan.supervised { listen(plan)? } else { None };
+    if let Some(ruleset) = ruleset {
+        if listener.is_none() {
+            give_back_what_was_kept(plan, &ruleset)?;
         }
         ruleset.restrict_self().or_fail(Step::Landlock)?;
     }
-
-    let listener = if plan.supervised { listen(plan)? } else { None };
     if let Some(listener) = listener {
         Message::Listener { fd: listener.fd.as_raw_fd() }.send(tell, None).or_fail(Step::Supervisor)?;
         // Init owns it now, through the shared table.
@@ -414,6 +409,33 @@ fn become_command(
         }
     }
     Ok(errno)
+}
+
+fn landlock_rules(plan: &Plan) -> Result<Option<Ruleset>, Failure> {
+    let Some((abi, rules)) = &plan.landlock else { return Ok(None) };
+    let ruleset = if plan.without_tcp { Ruleset::without_tcp(*abi) } else { Ruleset::new(*abi) };
+    let ruleset = ruleset.or_fail(Step::Landlock)?;
+    for (index, rule) in rules.iter().enumerate() {
+        ruleset.allow(&rule.path, rule.rights).map_err(|errno| Failure {
+            step: Step::LandlockRule,
+            detail: index,
+            errno,
+        })?;
+    }
+    Ok(Some(ruleset))
+}
+
+/// Without a supervisor nobody makes the calls that it would have made: the command makes them itself.
+fn give_back_what_was_kept(plan: &Plan, ruleset: &Ruleset) -> Result<(), Failure> {
+    let rules = plan.landlock.iter().flat_map(|(_, rules)| rules).enumerate();
+    for (index, rule) in rules.filter(|(_, rule)| rule.rights == Rights::Kept) {
+        ruleset.allow(&rule.path, Rights::Write).map_err(|errno| Failure {
+            step: Step::LandlockRule,
+            detail: index,
+            errno,
+        })?;
+    }
+    Ok(())
 }
 
 /// Installs the supervised filter. None when a supervisor above us listens already and the plan has a filter

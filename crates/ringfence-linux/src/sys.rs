@@ -71,6 +71,12 @@ pub fn unshare_files() -> Sys<()> {
     check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_FILES) }).map(drop)
 }
 
+/// Gives the calling thread a umask and directories of its own.
+pub fn unshare_fs() -> Sys<()> {
+    // SAFETY: only this thread's file system context is copied.
+    check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_FS) }).map(drop)
+}
+
 /// Takes a private copy of the mounts; needs the capability in this user namespace.
 pub fn unshare_mounts() -> Sys<()> {
     // SAFETY: only this process's mount namespace changes.

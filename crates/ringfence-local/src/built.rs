@@ -95,7 +95,11 @@ impl Ground {
         let mut degraded = Vec::new();
         let abi = landlock::abi();
         if abi == 0 {
-            degraded.push("this kernel has no Landlock: one layer less".to_owned());
+            degraded.push(
+                "this kernel has no Landlock: one layer less, and a program made to win races against the \
+                 supervisor could create protected names (which is told afterwards)"
+                    .to_owned(),
+            );
         }
         let name = match self.precision {
             Precision::Full => None,
@@ -117,7 +121,7 @@ impl Ground {
             supervised,
             unsupervised_filter: spare.then(seccomp::static_program),
         };
-        let watched = Watched { fixed: view.fixed, ..Watched::default() };
+        let watched = Watched { fixed: view.fixed, kept: view.kept, ..Watched::default() };
         Ok(Built { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
     }
 
@@ -162,7 +166,7 @@ impl Ground {
             supervised: true,
             unsupervised_filter: spare.then(|| seccomp::shared_program(alone, &NotifySet::off())),
         };
-        let watched = Watched { fixed: view.fixed, ..Watched::default() };
+        let watched = Watched { fixed: view.fixed, kept: view.kept, ..Watched::default() };
         let degraded = without_namespaces(abi, self.precision, &view.by_supervisor);
         Ok(Built {
             launcher: Launcher::Landlock,

@@ -29,6 +29,8 @@ pub(crate) struct HostView {
     pub(crate) by_supervisor: Vec<PathBuf>,
     /// Of those, what could be read if the supervisor did not refuse it.
     pub(crate) exposed: Vec<PathBuf>,
+    /// Trees in which only the supervisor makes and writes files.
+    pub(crate) kept: Vec<PathBuf>,
 }
 
 /// Lays out the rules. `fs` is what [`for_host`] made of the policy.
@@ -45,8 +47,12 @@ pub(crate) fn lay_out(fs: &Filesystem, hidden: &[PathBuf], found: &Found, cwd: &
             continue;
         }
         if *writable {
-            let rights = if is_device(path) { Rights::Device } else { Rights::Write };
-            host.rule(path, rights)?;
+            if is_device(path) {
+                host.rule(path, Rights::Device)?;
+            } else {
+                host.rule(path, Rights::Kept)?;
+                host.kept.push(path.clone());
+            }
         } else {
             host.allow_around(path, &left_out)?;
         }
@@ -177,7 +183,7 @@ mod tests {
             ("/etc/hosts", Rights::Read),
             ("/etc/ssl", Rights::List),
             ("/etc/ssl/certs", Rights::Read),
-            ("/work", Rights::Write),
+            ("/work", Rights::Kept),
         ];
         assert_eq!(rules, expected.map(|(path, rights)| (path.to_owned(), rights)));
         assert_eq!(view.by_supervisor, [root.join("work/.env")]);

@@ -1,9 +1,9 @@
 //! The last look: protected names that are there after a run and were not before.
 //!
-//! The supervisor refuses to create them, by a look at the call before the kernel makes it. A program made
-//! for it could change the call's memory in between and win. It gains nothing inside; but the host's tools
-//! would run what it left. So what appeared is told, loudly, before anybody uses it. It is only told:
-//! the person may have created it himself, in his editor, while the command ran.
+//! The supervisor refuses to create them. Where the kernel has no Landlock to hold everybody inside to that, a
+//! program made for it could change the call's memory after the look and win. It gains nothing inside; but the
+//! host's tools would run what it left. So what appeared is told, loudly, before anybody uses it. It is only
+//! told: the person may have created it himself, in his editor, while the command ran.
 
 use std::path::Path;
 

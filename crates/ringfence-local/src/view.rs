@@ -21,6 +21,8 @@ pub struct View {
     pub landlock: Vec<LandlockRule>,
     /// Host paths that are masked or sealed.
     pub fixed: Vec<PathBuf>,
+    /// Trees in which only the supervisor makes and writes files.
+    pub kept: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,9 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> Result<View> {
     let mut view = View::default();
     let nodes = collect_nodes(fs);
+    if supervised {
+        view.kept = kept(&nodes);
+    }
     view.rule("/", Rights::List)?;
     view.device_directory()?;
     view.dir(Path::new("/proc"), 0o555)?;
@@ -65,6 +70,16 @@ pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> 
     }
     check_cwd(fs, &placed, cwd)?;
     Ok(view)
+}
+
+/// What may be written of the host's; and the private places around it, since Landlock has no way to allow
+/// something in a directory and not in what is mounted below it.
+fn kept(nodes: &BTreeMap<PathBuf, Node>) -> Vec<PathBuf> {
+    let of_host = |node: &Node| *node == Node::ReadWrite;
+    let around = |path: &Path| nodes.iter().any(|(below, node)| of_host(node) && below.starts_with(path));
+    let is_kept =
+        |(path, node): &(&PathBuf, &Node)| of_host(node) || (**node == Node::Private && around(path));
+    nodes.iter().filter(is_kept).map(|(path, _)| path.clone()).collect()
 }
 
 /// `/dev` and `/proc` are made by hand, not from rules.
@@ -151,6 +166,10 @@ impl View {
         Ok(())
     }
 
+    fn write_rights(&self, path: &Path) -> Rights {
+        if self.kept.iter().any(|kept| kept == path) { Rights::Kept } else { Rights::Write }
+    }
+
     fn symlink(&mut self, target: &str, path: &str) -> Result<()> {
         self.mounts
             .push(MountStep::Symlink { target: c_path(Path::new(target))?, path: c_path(Path::new(path))? });
@@ -205,7 +224,7 @@ impl View {
                 };
                 self.mounts.push(MountStep::Tmpfs { target: c_path(path)?, mode, size: None });
                 if node == Node::Private {
-                    self.rule(path, Rights::Write)?;
+                    self.rule(path, self.write_rights(path))?;
                 }
             }
             placed.insert(path.to_owned(), node);
@@ -225,7 +244,7 @@ impl View {
         let kind = if metadata.is_dir() { Kind::Directory } else { Kind::File };
         self.mountpoint(outer, path, kind)?;
         let (access, rights) = match node {
-            Node::ReadWrite => (BindAccess::ReadWrite, Rights::Write),
+            Node::ReadWrite => (BindAccess::ReadWrite, self.write_rights(path)),
             _ => (BindAccess::ReadOnly, Rights::Read),
         };
         self.mounts.push(MountStep::Bind { source: c_path(path)?, target: c_path(path)?, access });

@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 static volatile int stop;
-static char path[64];
-static char path_b[64];
+static char path[4200];
 static const char *harmless = "ok", *wanted = ".git/config";
 
 // The memory the path is read from changes while the call is looked at. Both names have one length, so that
@@ -25,6 +24,21 @@ static void *flip(void *unused) {
   while (!stop) {
     memcpy(path, wanted, strlen(wanted) + 1);
     memcpy(path, harmless, strlen(harmless) + 1);
+  }
+  return 0;
+}
+
+// As flip, for what lies behind the pointer of an openat2.
+struct how { unsigned long long flags, mode, resolve; };
+static volatile struct how how;
+
+static void *flip_how(void *unused) {
+  (void)unused;
+  while (!stop) {
+    how.mode = 0644;
+    how.flags = O_WRONLY | O_CREAT;
+    how.mode = 0;
+    how.flags = O_RDONLY;
   }
   return 0;
 }
@@ -67,6 +81,30 @@ static void try_link(void) { link("source", path); }
 
 static void try_symlink(void) { symlink("/elsewhere", path); }
 
+static void try_fifo(void) { mknod(path, S_IFIFO | 0644, 0); }
+
+static void try_exchange(void) {
+  close(open("source", O_WRONLY | O_CREAT, 0644));
+  close(open("ok", O_WRONLY | O_CREAT, 0644));
+  syscall(SYS_renameat2, AT_FDCWD, "source", AT_FDCWD, path, 2);
+}
+
+// A file without a name, which gets one.
+static void try_tmpfile(void) {
+  char name[64];
+  int fd = open(".", O_WRONLY | O_TMPFILE, 0644);
+  if (fd < 0) return;
+  if (write(fd, "evil", 4)) {}
+  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+  close(fd);
+}
+
+static void try_openat2(void) {
+  int fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+  if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : "";
   double seconds = argc > 2 ? atof(argv[2]) : 1;
@@ -80,10 +118,24 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "symlink")) { attempt = try_symlink; wanted = ".git/config"; harmless = "ok"; }
   if (!strcmp(name, "swap-create")) { attempt = try_create; other = swap; }
   if (!strcmp(name, "swap-read")) { attempt = try_read; other = swap; }
+  if (!strcmp(name, "fifo")) attempt = try_fifo;
+  if (!strcmp(name, "exchange")) attempt = try_exchange;
+  if (!strcmp(name, "tmpfile")) attempt = try_tmpfile;
+  if (!strcmp(name, "openat2")) { attempt = try_openat2; how.flags = O_WRONLY | O_CREAT; how.mode = 0644; }
+  if (!strcmp(name, "how")) { attempt = try_openat2; other = flip_how; harmless = wanted; }
+  // From a place where the kernel makes the call to one where it must not.
+  if (!strcmp(name, "from-tmp") || !strcmp(name, "from-null")) {
+    static char whole[4200];
+    if (!getcwd(whole, 4000)) return 2;
+    strcat(whole, "/.git/config");
+    attempt = try_create;
+    wanted = whole;
+    harmless = !strcmp(name, "from-tmp") ? "/tmp/ok" : "/dev/null";
+  }
+  if (!strcmp(name, "ringfence")) { attempt = try_create; wanted = ".ringfence/sandbox.json"; }
   if (!attempt) { printf("unknown race %s\n", name); return 2; }
   if (other == swap) strcpy(path, !strcmp(name, "swap-read") ? "door/.env" : "door/config");
   else strcpy(path, harmless);
-  (void)path_b;
   pthread_t thread;
   pthread_create(&thread, 0, other, 0);
   struct timespec start, now;

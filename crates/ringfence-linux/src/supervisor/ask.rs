@@ -15,6 +15,7 @@ use ringfence_model::{Access, Decision, Grant, GrantScope, Violation};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::deed::umask;
 use super::mount_grant::Namespaces;
 use super::{network, notif};
 
@@ -264,10 +265,4 @@ fn open_for(path: &Path, tid: i32, flags: i32, mode: u32, shown: Option<&Stat>) 
     let same = shown.is_none_or(|shown| (shown.st_dev, shown.st_ino) == (opened.st_dev, opened.st_ino));
     let is_file = FileType::from_raw_mode(opened.st_mode) == FileType::RegularFile;
     if same && is_file { Ok(file) } else { Err(Errno::ACCESS) }
-}
-
-fn umask(tid: i32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let text = status.lines().find_map(|line| line.strip_prefix("Umask:"))?.trim();
-    u32::from_str_radix(text, 8).ok()
 }

@@ -64,6 +64,8 @@ pub(crate) enum Call {
         operation: Operation,
         from: PathArg,
         to: PathArg,
+        /// Of the first.
+        last: Last,
         exchange: Exchange,
     },
     Connect {
@@ -130,12 +132,17 @@ impl Call {
             libc::SYS_mkdirat => create(Operation::Mkdir, at(0)),
             libc::SYS_mknodat => create(Operation::Create, at(0)),
             libc::SYS_symlinkat => create(Operation::Symlink, at(1)),
-            libc::SYS_linkat => moved(Operation::Link, at(0), at(2)),
+            libc::SYS_linkat => {
+                let last = if int(4) & libc::AT_SYMLINK_FOLLOW != 0 { Last::Follow } else { Last::Name };
+                let (from, to) = (at(0), at(2));
+                Self::Move { operation: Operation::Link, from, to, last, exchange: Exchange::No }
+            }
             libc::SYS_renameat => moved(Operation::Rename, at(0), at(2)),
             libc::SYS_renameat2 => {
                 let swaps = args[4] & u64::from(libc::RENAME_EXCHANGE) != 0;
                 let exchange = if swaps { Exchange::Yes } else { Exchange::No };
-                Self::Move { operation: Operation::Rename, from: at(0), to: at(2), exchange }
+                let (from, to) = (at(0), at(2));
+                Self::Move { operation: Operation::Rename, from, to, last: Last::Name, exchange }
             }
             libc::SYS_unlinkat => change(Operation::Remove, at(0), Last::Name),
             libc::SYS_fchmodat => change(Operation::Chmod, at(0), Last::Follow),
@@ -189,7 +196,7 @@ fn create(operation: Operation, path: PathArg) -> Call {
 }
 
 fn moved(operation: Operation, from: PathArg, to: PathArg) -> Call {
-    Call::Move { operation, from, to, exchange: Exchange::No }
+    Call::Move { operation, from, to, last: Last::Name, exchange: Exchange::No }
 }
 
 fn change(operation: Operation, path: PathArg, last: Last) -> Call {
@@ -224,6 +231,7 @@ mod tests {
                 operation: Operation::Rename,
                 from: PathArg { dirfd: 7, address: 0x10 },
                 to: PathArg { dirfd: 8, address: 0x20 },
+                last: Last::Name,
                 exchange: Exchange::Yes,
             }
         );

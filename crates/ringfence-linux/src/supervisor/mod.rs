@@ -12,12 +12,15 @@
 
 mod ask;
 mod call;
+mod deed;
 mod git_config;
 mod hidden;
 mod mount_grant;
 mod network;
 pub mod notif;
+mod open_how;
 mod protected;
+mod question;
 mod shared;
 mod target;
 mod walk;
@@ -25,13 +28,11 @@ mod witness;
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ringfence_model::policy::Filesystem;
-use ringfence_model::{
-    Access, DenyReason, Operation, PathDecision, PathOutcome, RuleLayer, Severity, Violation,
-};
+use ringfence_model::{Access, DenyReason, Operation, PathOutcome, RuleLayer, Severity, Violation};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -40,17 +41,19 @@ pub use git_config::is_harmless as is_harmless_git_config;
 pub use shared::Shared;
 pub use witness::now_ms;
 
-use ask::{Desk, Way, Wish};
+use ask::Desk;
 use call::{Call, Exchange, Last, PathArg};
-use mount_grant::Namespaces;
 use notif::Notification;
-use target::{PathBuffer, Resolved, Unread, read_path, resolve};
+use target::{Ending, PathBuffer, Resolved, Unread, read_path, resolve};
+use witness::{Denial, Resource};
 
 /// What the supervisor needs to know of the sandbox besides its policy.
 #[derive(Debug, Clone, Default)]
 pub struct Watched {
     /// Existing paths that are masked or sealed: nothing above them may be renamed.
     pub fixed: Vec<PathBuf>,
+    /// Trees in which the caller can make and write nothing by itself: the supervisor does it.
+    pub kept: Vec<PathBuf>,
     /// The sandbox sees the host's own files: no mount stands behind a verdict.
     pub shared: Option<Shared>,
 }
@@ -76,6 +79,15 @@ pub struct Supervisor<'a> {
     /// What it named, made absolute; and where that leads.
     path: Box<PathBuffer>,
     real: Box<PathBuffer>,
+    resolved: Resolved,
+    ending: Ending,
+    /// The first of two names; and the descriptor that is linked when it has none.
+    source: Option<PathBuf>,
+    unnamed: Option<i32>,
+    /// Flags and mode behind the pointer of an `openat2`.
+    how: (i32, u32),
+    powers: deed::Powers,
+    umask: deed::Umask,
 }
 
 impl std::fmt::Debug for Supervisor<'_> {
@@ -95,22 +107,8 @@ enum Answer {
     Done(Result<i64, Errno>),
     /// The supervisor opened something, which the caller gets; closed by exec or not.
     Give(OwnedFd, bool),
-}
-
-/// A refusal, before it is put into words.
-#[derive(Debug)]
-struct Denial {
-    operation: Operation,
-    resource: Resource,
-    access: Access,
-    reason: DenyReason,
-    rule: Option<(String, ringfence_model::RuleSource)>,
-}
-
-#[derive(Debug)]
-enum Resource {
-    Path(PathBuf),
-    Address(String),
+    /// Another thread answers.
+    Later,
 }
 
 impl<'a> Supervisor<'a> {
@@ -133,6 +131,13 @@ impl<'a> Supervisor<'a> {
             keeper: shared::Keeper::new(),
             path: Box::new(PathBuffer::new()),
             real: Box::new(PathBuffer::new()),
+            resolved: Resolved::Nowhere,
+            ending: Ending::Name,
+            source: None,
+            unnamed: None,
+            how: (0, 0),
+            powers: deed::Powers::of_this_thread(),
+            umask: deed::Umask::default(),
         }
     }
 
@@ -156,7 +161,8 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
-            Answer::Give(fd, cloexec) => notif::inject(listener, notification.id, fd.as_fd(), cloexec),
+            Answer::Give(fd, cloexec) => deed::give(listener, notification.id, &fd, cloexec),
+            Answer::Later => Ok(()),
             Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
                 Some(violation) => {
                     self.cover_again(notification.tid, &violation);
@@ -177,28 +183,28 @@ impl<'a> Supervisor<'a> {
         // Everything read from the caller so far, and below, is its own only while it still waits.
         let call = Call::decode(notification);
         self.created |= call.creates();
+        (self.resolved, self.ending) = (Resolved::Nowhere, Ending::Name);
+        (self.source, self.unnamed) = (None, notification.linked_descriptor());
         let answer = match call {
             Call::Open { path, flags, last, .. } => self.open(tid, path, flags, last),
-            Call::OpenHow { path, how, .. } => match read_open_how(tid, how) {
-                Some((flags, last)) => self.open(tid, path, flags, last),
-                None => Answer::Continue,
-            },
+            Call::OpenHow { path, how, .. } => self.open_how(tid, path, how),
             Call::Execute { path } => self.execute(tid, path),
             Call::Look { path, operation } => self.look(tid, path, operation),
             Call::Create { operation, path } => self.create(tid, operation, path),
             Call::Change { operation, path, last } => self.change(tid, operation, path, last),
-            Call::Move { operation, from, to, exchange } => {
-                self.move_name(tid, operation, from, to, exchange)
+            Call::Move { operation, from, to, last, exchange } => {
+                self.move_name(tid, operation, (from, last), to, exchange)
             }
             Call::Connect { socket, address, length } => self.connect(tid, socket, address, length),
             Call::Bind { address, length, .. } => self.bind(tid, address, length),
             Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
             Call::Other => Answer::Continue,
         };
-        if !matches!(answer, Answer::Continue) && !notif::is_valid(listener, notification.id) {
-            return Answer::Continue;
+        match answer {
+            Answer::Continue => self.make(listener, notification, call),
+            _ if !notif::is_valid(listener, notification.id) => Answer::Continue,
+            answer => answer,
         }
-        answer
     }
 
     fn open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
@@ -306,26 +312,32 @@ impl<'a> Supervisor<'a> {
         &mut self,
         tid: i32,
         operation: Operation,
-        from: PathArg,
+        (from, last): (PathArg, Last),
         to: PathArg,
         exchange: Exchange,
     ) -> Answer {
-        if let Err(unread) = self.read(tid, from) {
-            return unread.into();
-        }
-        let from_access = if operation == Operation::Link { Access::Read } else { Access::Write };
-        match self.resolve(Last::Name) {
-            Resolved::Exists => {
-                if let denied @ Answer::Deny(_) = self.verdict(operation, from_access) {
-                    return denied;
+        let renames = operation == Operation::Rename;
+        match self.read(tid, from) {
+            Ok(()) => {
+                self.unnamed = if last == Last::Follow { self.unnamed_descriptor() } else { None };
+                match self.resolve(last) {
+                    Resolved::Exists => {
+                        if let Some(denied) = self.judge_source(operation) {
+                            return denied;
+                        }
+                    }
+                    Resolved::Missing | Resolved::Unreachable => {
+                        let access = if renames { Access::Write } else { Access::Read };
+                        return self.hidden(operation, access);
+                    }
+                    // A file without a name that gets one; what it holds is the kernel's to judge.
+                    Resolved::Nowhere => {}
                 }
             }
-            Resolved::Missing | Resolved::Unreachable => return self.hidden(operation, from_access),
-            // A file without a name that gets one; what it holds is the kernel's to judge.
-            Resolved::Nowhere => {}
+            Err(Unread::Nothing) if self.unnamed.is_some() => self.real.clear(),
+            Err(unread) => return unread.into(),
         }
         let source = self.real.as_path().to_owned();
-        let renames = operation == Operation::Rename;
         if renames && self.is_fixed(&source) {
             return self.deny_protected(operation);
         }
@@ -335,6 +347,7 @@ impl<'a> Supervisor<'a> {
         if self.resolve(Last::Name) == Resolved::Unreachable {
             return self.hidden_place(operation);
         }
+        self.source = Some(source.clone());
         let target = self.real.as_path();
         if exchange == Exchange::Yes && (self.is_fixed(target) || self.brings_protected(target, &source)) {
             return self.deny_protected(operation);
@@ -357,7 +370,10 @@ impl<'a> Supervisor<'a> {
 
     /// Puts the path that the caller means into `self.path`.
     fn read(&mut self, tid: i32, path: PathArg) -> Result<(), Unread> {
-        read_path(tid, path, &mut self.path)
+        self.resolved = Resolved::Nowhere;
+        read_path(tid, path, &mut self.path)?;
+        self.ending = self.ending.max(self.path.ending());
+        Ok(())
     }
 
     /// Where `self.path` leads, in `self.real`.
@@ -373,6 +389,7 @@ impl<'a> Supervisor<'a> {
             // What is not there is judged by its name, which must be a plain one.
             self.path.copy_from(&self.real);
         }
+        self.resolved = resolved;
         resolved
     }
 
@@ -406,61 +423,6 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Makes a question of the refusal. What is not asked about comes back.
-    fn ask(
-        &mut self,
-        listener: BorrowedFd<'_>,
-        notification: &Notification,
-        denial: Denial,
-    ) -> Option<Violation> {
-        let access = denial.access;
-        let wish = self.wish(notification, &denial);
-        let violation = witness::violation(notification.tid, denial);
-        let (Some(desk), Some(wish)) = (&self.desk, wish) else { return Some(violation) };
-        if self.listener.is_none() {
-            self.listener = listener.try_clone_to_owned().ok().map(Arc::new);
-        }
-        match &self.listener {
-            Some(listener) => desk.take(listener, notification.id, violation, access, wish),
-            None => Some(violation),
-        }
-    }
-
-    /// How the call could be carried out for its caller, if it can.
-    fn wish(&self, notification: &Notification, denial: &Denial) -> Option<Wish> {
-        self.desk.as_ref()?;
-        let call = Call::decode(notification);
-        let path = match &denial.resource {
-            Resource::Path(path) => path,
-            Resource::Address(text) => {
-                let (Call::Connect { socket, .. }, Ok(address)) = (call, text.parse()) else { return None };
-                let way = Way::Connect { socket, address };
-                return Some(Wish { path: text.into(), tid: notification.tid, way });
-            }
-        };
-        let way = match call {
-            Call::Open { flags, mode, .. } => Way::Open { flags, mode },
-            Call::Execute { .. } => Way::Show,
-            _ => return None,
-        };
-        Some(Wish { path: path.clone(), tid: notification.tid, way })
-    }
-
-    /// A mask comes off when somebody outside replaces the file below it, as editors do. The call is refused
-    /// by this verdict; covering the new file makes the refusal the kernel's again.
-    fn cover_again(&self, tid: i32, violation: &Violation) {
-        let path = Path::new(&violation.resource);
-        let Some(root) = &self.root else { return };
-        if violation.reason == Some(DenyReason::Denied)
-            && path.is_absolute()
-            && !mount_grant::is_covered(root.as_fd(), path)
-            && let Some(namespaces) = Namespaces::of(tid)
-        {
-            // Where it cannot be covered, this verdict stays the only one.
-            let _ = namespaces.cover(path);
-        }
-    }
-
     fn tell(&mut self, violation: Violation) {
         if self.told.insert((violation.operation, violation.resource.clone())) {
             (self.report)(violation);
@@ -485,36 +447,6 @@ impl Drop for Supervisor<'_> {
     }
 }
 
-impl Denial {
-    fn of_path(
-        operation: Operation,
-        path: &Path,
-        access: Access,
-        reason: DenyReason,
-        decision: &PathDecision<'_>,
-    ) -> Self {
-        Self {
-            operation,
-            resource: Resource::Path(path.to_owned()),
-            access,
-            reason,
-            rule: decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone())),
-        }
-    }
-}
-
 fn open_root(tid: i32) -> Option<OwnedFd> {
     rustix::fs::open(format!("/proc/{tid}/root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
-}
-
-/// Flags of an `open_how`, read once.
-fn read_open_how(tid: i32, address: u64) -> Option<(i32, Last)> {
-    let mut bytes = [0_u8; 8];
-    let got = target::read_bytes(tid, address, &mut bytes).ok()?;
-    if got != bytes.len() {
-        return None;
-    }
-    let flags = i32::try_from(u64::from_ne_bytes(bytes) & 0x7fff_ffff).ok()?;
-    let last = if flags & libc::O_NOFOLLOW != 0 { Last::Name } else { Last::Follow };
-    Some((flags, last))
 }

@@ -76,7 +76,7 @@ impl Supervisor<'_> {
     /// Connects the caller's socket to `self.real` on its behalf, then checks that the listener is inside.
     fn connect_for(&self, tid: i32, socket: i32) -> Answer {
         let Some(root) = &self.root else { return Answer::Done(Err(Errno::ACCESS)) };
-        let Some(own) = take_socket(tid, socket) else { return Answer::Done(Err(Errno::ACCESS)) };
+        let Some(own) = take_descriptor(tid, socket) else { return Answer::Done(Err(Errno::ACCESS)) };
         let relative = self.real.as_path().strip_prefix("/").unwrap_or(self.real.as_path());
         let opened = rustix::fs::openat2(
             root,
@@ -193,7 +193,7 @@ fn parse_address(bytes: &[u8]) -> Address {
 /// place, and whether it closes on exec. Options that were set on the old one before are lost.
 pub(super) fn connect_outside(tid: i32, socket: i32, address: SocketAddr) -> Result<(OwnedFd, bool), Errno> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-    let theirs = take_socket(tid, socket).ok_or(Errno::BADF)?;
+    let theirs = take_descriptor(tid, socket).ok_or(Errno::BADF)?;
     if sockopt::socket_type(&theirs)? != SocketType::STREAM {
         return Err(Errno::ACCESS);
     }
@@ -214,13 +214,13 @@ fn closes_on_exec(tid: i32, descriptor: i32) -> bool {
         .is_some_and(|flags| flags & libc::O_CLOEXEC != 0)
 }
 
-/// A copy of the caller's socket.
-fn take_socket(tid: i32, socket: i32) -> Option<OwnedFd> {
+/// A copy of the caller's descriptor.
+pub(super) fn take_descriptor(tid: i32, number: i32) -> Option<OwnedFd> {
     // pidfds are of processes, not threads.
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let tgid: i32 = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
     let pidfd = rustix::process::pidfd_open(Pid::from_raw(tgid)?, PidfdFlags::empty()).ok()?;
-    rustix::process::pidfd_getfd(pidfd.as_fd(), socket, PidfdGetfdFlags::empty()).ok()
+    rustix::process::pidfd_getfd(pidfd.as_fd(), number, PidfdGetfdFlags::empty()).ok()
 }
 
 fn same_pid_namespace(pid: i32, tid: i32) -> bool {

@@ -16,6 +16,15 @@ pub struct Notification {
     pub args: [u64; 6],
 }
 
+impl Notification {
+    /// The descriptor that a `linkat` with an empty path means.
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel takes the low 32 bits of int arguments")]
+    pub(super) fn linked_descriptor(&self) -> Option<i32> {
+        let empty = self.nr == libc::SYS_linkat && self.args[4] as i32 & libc::AT_EMPTY_PATH != 0;
+        empty.then_some(self.args[0] as i32).filter(|descriptor| *descriptor >= 0)
+    }
+}
+
 /// Takes the next call. `ENOENT` means that the caller is gone again.
 pub fn receive(listener: BorrowedFd<'_>) -> Sys<Notification> {
     let mut raw = libc::seccomp_notif {

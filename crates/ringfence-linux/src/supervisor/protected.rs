@@ -26,6 +26,30 @@ impl Supervisor<'_> {
         ))
     }
 
+    /// Why the first of two names must stay as it is: it may not be read or moved, or a second name for it
+    /// would be a way to change what is protected.
+    pub(super) fn judge_source(&self, operation: Operation) -> Option<Answer> {
+        let real = self.real.as_path();
+        let links = operation == Operation::Link;
+        if links
+            && self.policy.decide(real, Access::Write).outcome == PathOutcome::Denied(DenyReason::Protected)
+        {
+            return Some(self.deny_protected(operation));
+        }
+        let access = if links { Access::Read } else { Access::Write };
+        match self.verdict(operation, access) {
+            denied @ Answer::Deny(_) => Some(denied),
+            _ => None,
+        }
+    }
+
+    /// The caller's descriptor that `self.path` is an alias of, when what it holds has no name.
+    pub(super) fn unnamed_descriptor(&self) -> Option<i32> {
+        let number = self.alias()?;
+        let stat = rustix::fs::stat(format!("/proc/{}/fd/{number}", self.tid)).ok()?;
+        (stat.st_nlink == 0).then_some(number)
+    }
+
     /// Whether `path` has the name of a directory that protect patterns look into, such as `.git`.
     pub(super) fn holds_protected(&self, path: &Path) -> bool {
         use std::os::unix::ffi::OsStrExt;

@@ -15,7 +15,7 @@ use super::call::{Last, PathArg};
 use super::walk::walk;
 use crate::sys::{self, Sys};
 
-const PATH_MAX: usize = 4096;
+pub(crate) const PATH_MAX: usize = 4096;
 
 /// An absolute path without `.`, in a buffer of its own, always followed by a NUL.
 pub(crate) struct PathBuffer {
@@ -23,6 +23,16 @@ pub(crate) struct PathBuffer {
     length: usize,
     /// It contains `..`, which only means something once the links before it are resolved.
     dotted: bool,
+    /// The text it was made from said that it is a directory.
+    ending: Ending,
+}
+
+/// How the text of a path ends after its last name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ending {
+    Name,
+    Slash,
+    Dot,
 }
 
 impl std::fmt::Debug for PathBuffer {
@@ -33,7 +43,7 @@ impl std::fmt::Debug for PathBuffer {
 
 impl PathBuffer {
     pub(crate) fn new() -> Self {
-        Self { bytes: [0; PATH_MAX + 1], length: 0, dotted: false }
+        Self { bytes: [0; PATH_MAX + 1], length: 0, dotted: false, ending: Ending::Name }
     }
 
     pub(crate) fn as_path(&self) -> &Path {
@@ -54,6 +64,7 @@ impl PathBuffer {
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.length = other.length;
         self.dotted = other.dotted;
+        self.ending = other.ending;
         self.bytes[..=self.length].copy_from_slice(&other.bytes[..=self.length]);
     }
 
@@ -63,14 +74,19 @@ impl PathBuffer {
         self.append(path.as_os_str().as_bytes())
     }
 
+    pub(crate) fn ending(&self) -> Ending {
+        self.ending
+    }
+
     /// Whether the text alone does not tell where it leads.
     pub(crate) fn is_dotted(&self) -> bool {
         self.dotted
     }
 
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.set_length(0);
         self.dotted = false;
+        self.ending = Ending::Name;
     }
 
     fn set_length(&mut self, length: usize) {
@@ -79,7 +95,7 @@ impl PathBuffer {
     }
 
     /// Appends the components of `path`. False when it gets too long.
-    fn append(&mut self, path: &[u8]) -> bool {
+    pub(crate) fn append(&mut self, path: &[u8]) -> bool {
         for component in path.split(|&b| b == b'/') {
             match component {
                 b"" | b"." => {}
@@ -154,7 +170,16 @@ fn absolute_from(tid: i32, dirfd: i32, text: &[u8], into: &mut PathBuffer) -> Re
         append_directory(tid, dirfd, into)?;
         text
     };
-    if into.append(text) { Ok(()) } else { Err(Unread::TooLong) }
+    if !into.append(text) {
+        return Err(Unread::TooLong);
+    }
+    into.ending = match text {
+        b"." => Ending::Dot,
+        _ if text.ends_with(b"/.") => Ending::Dot,
+        _ if text.ends_with(b"/") => Ending::Slash,
+        _ => Ending::Name,
+    };
+    Ok(())
 }
 
 fn strip_alias<'a>(text: &'a [u8], alias: &[u8]) -> Option<&'a [u8]> {
@@ -191,7 +216,7 @@ fn append_directory(tid: i32, dirfd: i32, into: &mut PathBuffer) -> Result<(), U
 const DELETED: &[u8] = b" (deleted)";
 
 /// Reads a C string, first only what is likely to be enough.
-fn read_string(tid: i32, address: u64, buffer: &mut [u8; PATH_MAX]) -> Option<&[u8]> {
+pub(crate) fn read_string(tid: i32, address: u64, buffer: &mut [u8; PATH_MAX]) -> Option<&[u8]> {
     const PAGE: u64 = 4096;
     let mut length = 0;
     while length < PATH_MAX {
@@ -291,7 +316,7 @@ fn open_beneath(root: BorrowedFd<'_>, path: &PathBuffer, last: Last, extra: Reso
 }
 
 /// The path of an open descriptor.
-fn real_path(opened: &OwnedFd, into: &mut PathBuffer) -> Option<()> {
+pub(crate) fn real_path(opened: &OwnedFd, into: &mut PathBuffer) -> Option<()> {
     let mut link = [0_u8; 40];
     let mut cursor = &mut link[..39];
     write!(cursor, "/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(opened)).ok()?;

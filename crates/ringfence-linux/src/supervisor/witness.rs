@@ -1,10 +1,43 @@
 //! Putting a refusal into words: who asked, for what, and which rule says no.
 
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfence_model::{Access, DenyReason, Operation, Violation, ViolationKind};
+use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
 
-use super::{Denial, Resource};
+/// A refusal, before it is put into words.
+#[derive(Debug)]
+pub(super) struct Denial {
+    pub(super) operation: Operation,
+    pub(super) resource: Resource,
+    pub(super) access: Access,
+    pub(super) reason: DenyReason,
+    pub(super) rule: Option<(String, ringfence_model::RuleSource)>,
+}
+
+#[derive(Debug)]
+pub(super) enum Resource {
+    Path(PathBuf),
+    Address(String),
+}
+
+impl Denial {
+    pub(super) fn of_path(
+        operation: Operation,
+        path: &Path,
+        access: Access,
+        reason: DenyReason,
+        decision: &PathDecision<'_>,
+    ) -> Self {
+        Self {
+            operation,
+            resource: Resource::Path(path.to_owned()),
+            access,
+            reason,
+            rule: decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone())),
+        }
+    }
+}
 
 pub(super) fn violation(tid: i32, denial: Denial) -> Violation {
     let argv = argv(tid);

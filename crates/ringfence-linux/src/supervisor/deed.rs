@@ -1,0 +1,438 @@
+//! Making a call on behalf of its caller.
+//!
+//! In the trees that may be written, a new name can be one that is protected or denied, and no mount is there
+//! to refuse it. A call that was looked at and then let through would be read by the kernel a second time,
+//! from memory that another thread may have changed. So Landlock lets nobody inside make or write anything
+//! there ([`Rights::Kept`](crate::landlock::Rights::Kept)), and the supervisor makes the call: on its own copy
+//! of the arguments, at the very place that was judged, following no link. What it opens the caller gets.
+//!
+//! It reaches no further than the caller could. The place is looked up through the sandbox's own mounts, with
+//! the same user and groups, the caller's umask, and no capability.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence_model::{Access, Operation};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::call::{self, Call};
+use super::notif::{self, Notification};
+use super::target::{self, Ending, PATH_MAX, Resolved};
+use super::{Answer, Supervisor, network};
+use crate::sys;
+
+/// A directory, and a name in it.
+struct Place {
+    directory: OwnedFd,
+    name: CString,
+}
+
+impl Supervisor<'_> {
+    /// Makes the call that was judged and may go on, if it is one that the caller cannot make by itself.
+    pub(super) fn make(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        call: Call,
+    ) -> Answer {
+        if !matches!(self.resolved, Resolved::Exists | Resolved::Missing) || !self.is_kept_from(call) {
+            return Answer::Continue;
+        }
+        // What was read so far was the caller's own only if it still waits.
+        if !notif::is_valid(listener, notification.id) {
+            return Answer::Continue;
+        }
+        let Some(_lowered) = self.powers.lower() else { return Answer::Done(Err(Errno::ACCESS)) };
+        match call {
+            Call::Open { flags, mode, .. } => self.make_open(listener, notification, flags, mode),
+            Call::OpenHow { .. } => {
+                let (flags, mode) = self.how;
+                self.make_open(listener, notification, flags, mode)
+            }
+            Call::Create { operation, .. } => self.make_name(notification, operation),
+            Call::Move { operation, .. } => self.make_move(notification, operation),
+            Call::Change { .. } => Answer::Done(self.make_truncate(notification)),
+            _ => Answer::Continue,
+        }
+    }
+
+    /// Whether the call makes or writes something where only the supervisor can.
+    fn is_kept_from(&self, call: Call) -> bool {
+        let changes = match call {
+            Call::Open { flags, .. } => call::writes(flags),
+            Call::OpenHow { .. } => call::writes(self.how.0),
+            Call::Create { .. } | Call::Move { .. } => true,
+            Call::Change { operation, .. } => operation == Operation::Truncate,
+            _ => false,
+        };
+        changes
+            && (self.is_kept(self.real.as_path())
+                || self.source.as_ref().is_some_and(|source| self.is_kept(source)))
+            // The verdict may have been that the host refuses it anyway. Then it is the kernel that does.
+            && self.policy.decide(self.real.as_path(), Access::Write).allowed()
+    }
+
+    fn is_kept(&self, path: &Path) -> bool {
+        !path.starts_with("/dev")
+            && !path.starts_with("/proc")
+            && self.watched.kept.iter().any(|kept| path.starts_with(kept))
+    }
+
+    fn make_open(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        flags: i32,
+        mode: u32,
+    ) -> Answer {
+        let is_unnamed = flags & libc::O_TMPFILE == libc::O_TMPFILE;
+        let creates = flags & libc::O_CREAT != 0 || is_unnamed;
+        let names_directory = self.ending != Ending::Name && !is_unnamed;
+        if flags & libc::O_ACCMODE == libc::O_ACCMODE || names_directory {
+            return Answer::Continue;
+        }
+        let Some(root) = &self.root else { return Answer::Continue };
+        let makes_new = self.resolved == Resolved::Missing || is_unnamed;
+        let open = Open { path: c_string(self.real.as_path()), flags, mode: if creates { mode } else { 0 } };
+        let root = root.as_fd();
+        let opened = if creates && makes_new {
+            self.umask.applied(notification.tid, || open.at(root))
+        } else {
+            open.at(root)
+        };
+        match opened {
+            Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
+            // A pipe without a reader, or a file that somebody must give up first.
+            Err(Errno::NXIO | Errno::AGAIN) if flags & libc::O_NONBLOCK == 0 && !makes_new => {
+                self.open_later(listener, notification.id, open)
+            }
+            Err(Errno::NOENT) if self.resolved == Resolved::Exists => self.reopen(notification.tid, flags),
+            Err(errno) => Answer::Done(Err(errno)),
+        }
+    }
+
+    /// Something that is only reached through a descriptor of the caller's: it was removed, or never was in
+    /// the sandbox's view, as the file that its output goes to. Whoever holds it open for writing may open it
+    /// again; the rest the kernel decides.
+    fn reopen(&self, tid: i32, flags: i32) -> Answer {
+        let held = self.alias().and_then(|number| network::take_descriptor(tid, number));
+        let is_written = |held: &OwnedFd| {
+            rustix::fs::fcntl_getfl(held).is_ok_and(|held| !(held & OFlags::RWMODE).is_empty())
+        };
+        let Some(held) = held.filter(is_written) else { return Answer::Continue };
+        let kept = flags & KNOWN & !(libc::O_CREAT | libc::O_EXCL);
+        let open = OFlags::from_bits_retain(kept.cast_unsigned()) | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let again = format!("/proc/self/fd/{}", held.as_raw_fd());
+        match rustix::fs::open(again, open, Mode::empty()) {
+            Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
+            Err(errno) => Answer::Done(Err(errno)),
+        }
+    }
+
+    /// The caller's descriptor that `self.path` is another name of.
+    pub(super) fn alias(&self) -> Option<i32> {
+        let text = self.path.as_path().to_str()?;
+        match text {
+            "/dev/stdin" => return Some(0),
+            "/dev/stdout" => return Some(1),
+            "/dev/stderr" => return Some(2),
+            _ => {}
+        }
+        let mut aliases = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"].iter();
+        aliases.find_map(|alias| text.strip_prefix(alias)?.parse().ok())
+    }
+
+    /// Waits on a thread of its own until the file can be opened, or nobody wants it any more.
+    fn open_later(&mut self, listener: BorrowedFd<'_>, id: u64, open: Open) -> Answer {
+        const PAUSE: Duration = Duration::from_millis(5);
+        let (Some(listener), Some(root)) = (self.shared_listener(listener), &self.root) else {
+            return Answer::Done(Err(Errno::NXIO));
+        };
+        let Ok(root) = root.try_clone() else { return Answer::Done(Err(Errno::NXIO)) };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let there = rustix::fs::openat2(&root, relative(&open.path), flags, Mode::empty(), EXACTLY);
+        let is_socket = there
+            .and_then(rustix::fs::fstat)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket);
+        if is_socket {
+            return Answer::Done(Err(Errno::NXIO));
+        }
+        let wait = move || {
+            while notif::is_valid(listener.as_fd(), id) {
+                let answered = match open.at(root.as_fd()) {
+                    Ok(file) => give(listener.as_fd(), id, &file, open.flags & libc::O_CLOEXEC != 0),
+                    Err(Errno::NXIO | Errno::AGAIN) => {
+                        std::thread::sleep(PAUSE);
+                        continue;
+                    }
+                    Err(errno) => notif::refuse(listener.as_fd(), id, errno),
+                };
+                // One that cannot be delivered belongs to a caller that is gone.
+                let _ = answered;
+                return;
+            }
+        };
+        match std::thread::Builder::new().name("open".to_owned()).spawn(wait) {
+            Ok(_) => Answer::Later,
+            Err(_) => Answer::Done(Err(Errno::AGAIN)),
+        }
+    }
+
+    fn make_name(&mut self, notification: &Notification, operation: Operation) -> Answer {
+        let ends_well = match self.ending {
+            Ending::Name => true,
+            Ending::Slash => operation == Operation::Mkdir,
+            Ending::Dot => false,
+        };
+        if !ends_well {
+            return Answer::Continue;
+        }
+        let made = self.place(self.real.as_path()).and_then(|place| match operation {
+            Operation::Symlink => make_symlink(notification, &place),
+            Operation::Mkdir => {
+                let mode = mode_argument(notification);
+                self.umask
+                    .applied(notification.tid, || rustix::fs::mkdirat(&place.directory, &place.name, mode))
+            }
+            _ => {
+                let kind = match FileType::from_raw_mode(raw_mode(notification)) {
+                    FileType::Unknown => FileType::RegularFile,
+                    kind => kind,
+                };
+                let mode = mode_argument(notification);
+                self.umask.applied(notification.tid, || {
+                    rustix::fs::mknodat(&place.directory, &place.name, kind, mode, 0)
+                })
+            }
+        });
+        Answer::Done(made.map(|()| 0))
+    }
+
+    fn make_move(&mut self, notification: &Notification, operation: Operation) -> Answer {
+        let Some(source) = &self.source else { return Answer::Continue };
+        let is_link = operation == Operation::Link;
+        let to = match self.place(self.real.as_path()) {
+            Ok(to) => to,
+            Err(errno) => return Answer::Done(Err(errno)),
+        };
+        if is_link && let Some(descriptor) = self.unnamed {
+            if self.ending != Ending::Name {
+                return Answer::Continue;
+            }
+            let from = format!("/proc/{}/fd/{descriptor}", notification.tid);
+            let follow = AtFlags::SYMLINK_FOLLOW;
+            let made = rustix::fs::linkat(rustix::fs::CWD, from, &to.directory, &to.name, follow);
+            return Answer::Done(made.map(|()| 0));
+        }
+        let from = match self.place(source) {
+            Ok(from) => from,
+            Err(errno) => return Answer::Done(Err(errno)),
+        };
+        let is_directory = || {
+            rustix::fs::statat(&from.directory, &from.name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+        };
+        let ends_well = match self.ending {
+            Ending::Name => true,
+            Ending::Slash => !is_link && is_directory(),
+            Ending::Dot => false,
+        };
+        if !ends_well {
+            return Answer::Continue;
+        }
+        let made = if is_link {
+            rustix::fs::linkat(&from.directory, &from.name, &to.directory, &to.name, AtFlags::empty())
+        } else {
+            let flags = if notification.nr == libc::SYS_renameat2 { low(notification.args[4]) } else { 0 };
+            let flags = RenameFlags::from_bits_retain(flags);
+            rustix::fs::renameat_with(&from.directory, &from.name, &to.directory, &to.name, flags)
+        };
+        Answer::Done(made.map(|()| 0))
+    }
+
+    fn make_truncate(&self, notification: &Notification) -> Result<i64, Errno> {
+        let root = self.root.as_ref().ok_or(Errno::ACCESS)?;
+        let length = notification.args[1];
+        if i64::try_from(length).is_err() {
+            return Err(Errno::INVAL);
+        }
+        let open = Open { path: c_string(self.real.as_path()), flags: libc::O_WRONLY, mode: 0 };
+        let file =
+            open.at(root.as_fd()).map_err(|errno| if errno == Errno::NXIO { Errno::INVAL } else { errno })?;
+        if length > largest_file(notification.tid) {
+            return Err(Errno::FBIG);
+        }
+        rustix::fs::ftruncate(&file, length).map(|()| 0)
+    }
+
+    /// The place that `path` names, link-free as it was judged.
+    fn place(&self, path: &Path) -> Result<Place, Errno> {
+        let root = self.root.as_ref().ok_or(Errno::ACCESS)?;
+        let (directory, name) = path.parent().zip(path.file_name()).ok_or(Errno::BUSY)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory =
+            rustix::fs::openat2(root, relative(&c_string(directory)), flags, Mode::empty(), EXACTLY)?;
+        Ok(Place { directory, name: CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)? })
+    }
+
+    /// A copy of the listener for answers that come later.
+    pub(super) fn shared_listener(&mut self, listener: BorrowedFd<'_>) -> Option<Arc<OwnedFd>> {
+        if self.listener.is_none() {
+            self.listener = listener.try_clone_to_owned().ok().map(Arc::new);
+        }
+        self.listener.clone()
+    }
+}
+
+/// No link is followed: what is opened is what the path says.
+const EXACTLY: ResolveFlags =
+    ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// An open as its caller wants it.
+struct Open {
+    path: CString,
+    flags: i32,
+    mode: u32,
+}
+
+impl Open {
+    /// Opens without waiting for anybody.
+    fn at(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        let wanted = OFlags::from_bits_retain(self.flags.cast_unsigned());
+        let known = wanted & OFlags::from_bits_retain(KNOWN.cast_unsigned());
+        let open = known | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(self.mode & 0o7777);
+        let file = rustix::fs::openat2(root, relative(&self.path), open, mode, EXACTLY)?;
+        if !wanted.contains(OFlags::NONBLOCK) {
+            rustix::fs::fcntl_setfl(&file, known)?;
+        }
+        Ok(file)
+    }
+}
+
+/// What `openat` takes and `openat2` does, too.
+const KNOWN: i32 = libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_SYNC
+    | libc::O_DSYNC
+    | libc::O_DIRECT
+    | libc::O_LARGEFILE
+    | libc::O_DIRECTORY
+    | libc::O_NOATIME
+    | libc::O_TMPFILE;
+
+/// Hands the file over; a caller with no room for it hears so.
+pub(super) fn give(listener: BorrowedFd<'_>, id: u64, file: &OwnedFd, cloexec: bool) -> Result<(), Errno> {
+    match notif::inject(listener, id, file.as_fd(), cloexec) {
+        Err(errno @ (Errno::MFILE | Errno::NFILE)) => notif::refuse(listener, id, errno),
+        other => other,
+    }
+}
+
+fn make_symlink(notification: &Notification, place: &Place) -> Result<(), Errno> {
+    let mut buffer = [0; PATH_MAX];
+    let content = target::read_string(notification.tid, notification.args[0], &mut buffer);
+    let content = content.ok_or(Errno::NAMETOOLONG)?;
+    rustix::fs::symlinkat(content, &place.directory, &place.name)
+}
+
+/// The mode of the calls that make a name: after the path.
+fn raw_mode(notification: &Notification) -> u32 {
+    let at = matches!(notification.nr, libc::SYS_mkdirat | libc::SYS_mknodat);
+    low(notification.args[if at { 2 } else { 1 }])
+}
+
+fn mode_argument(notification: &Notification) -> Mode {
+    Mode::from_raw_mode(raw_mode(notification) & 0o7777)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the kernel itself takes the low 32 bits")]
+fn low(argument: u64) -> u32 {
+    argument as u32
+}
+
+fn c_string(path: &Path) -> CString {
+    // Paths come from C strings.
+    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
+}
+
+/// The path from the root it is looked up in.
+fn relative(path: &CString) -> &std::ffi::CStr {
+    if path.as_bytes() == b"/" { c"." } else { path.as_c_str() }
+}
+
+/// `RLIMIT_FSIZE` of the caller.
+fn largest_file(tid: i32) -> u64 {
+    let limits = std::fs::read_to_string(format!("/proc/{tid}/limits")).unwrap_or_default();
+    let soft = limits.lines().find_map(|line| line.strip_prefix("Max file size")?.split_whitespace().next());
+    soft.and_then(|soft| soft.parse().ok()).unwrap_or(u64::MAX)
+}
+
+/// This process's own umask, once it was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Umask(std::cell::OnceCell<Option<u32>>);
+
+impl Umask {
+    /// Runs `work` under the umask of the caller. Where it is not our own, on a thread of its own: a
+    /// umask belongs to all threads that did not part with the others.
+    fn applied<T: Send>(&self, tid: i32, work: impl FnOnce() -> Result<T, Errno> + Send) -> Result<T, Errno> {
+        let theirs = umask(tid).ok_or(Errno::SRCH)?;
+        if *self.0.get_or_init(|| umask(rustix::thread::gettid().as_raw_nonzero().get())) == Some(theirs) {
+            return work();
+        }
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, || {
+                sys::unshare_fs()?;
+                rustix::process::umask(Mode::from_raw_mode(theirs));
+                work()
+            });
+            thread.map_err(|_| Errno::AGAIN)?.join().map_err(|_| Errno::IO)?
+        })
+    }
+}
+
+pub(super) fn umask(tid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let text = status.lines().find_map(|line| line.strip_prefix("Umask:"))?.trim();
+    u32::from_str_radix(text, 8).ok()
+}
+
+/// The capabilities of this thread, which the caller does not have.
+#[derive(Debug)]
+pub(super) struct Powers(Option<CapabilitySets>);
+
+impl Powers {
+    pub(super) fn of_this_thread() -> Self {
+        Self(rustix::thread::capabilities(None).ok().filter(|sets| !sets.effective.is_empty()))
+    }
+
+    /// Acts without any until the answer is dropped.
+    fn lower(&self) -> Option<Lowered> {
+        let lowered = self.0.as_ref().is_none_or(|sets| set_effective(sets, CapabilitySet::empty()));
+        lowered.then_some(Lowered(self.0))
+    }
+}
+
+struct Lowered(Option<CapabilitySets>);
+
+impl Drop for Lowered {
+    fn drop(&mut self) {
+        if let Some(sets) = &self.0 {
+            set_effective(sets, sets.effective);
+        }
+    }
+}
+
+fn set_effective(sets: &CapabilitySets, effective: CapabilitySet) -> bool {
+    rustix::thread::set_capabilities(None, CapabilitySets { effective, ..*sets }).is_ok()
+}
