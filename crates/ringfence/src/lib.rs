@@ -3,12 +3,14 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`manager`] | which sandbox a session works in |
 //! | [`unsandboxed`] | running without a fence, when a person configured that |
 //! | [`setup`] | from a project, a home and flags to a policy, in one call |
 //! | [`config`] | `sandbox.json`: reading, merging, checking, showing, and the policy that follows from it |
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod manager;
 pub mod setup;
 pub mod unsandboxed;
 

@@ -1,0 +1,29 @@
+//! Which sandbox a session works in: made when it is first needed, one for each scope, rebuilt with what a person
+//! granted meanwhile, gone at the shutdown.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`who`] | whether a session is sandboxed at all |
+//! | [`place`] | who shares a sandbox, and in which directory it works |
+//! | `slots` | the accounting: one sandbox for each scope key, never two |
+//! | [`core`] | [`Manager`]: everything together |
+//! | [`providers`] | the providers that are there from the start |
+//! | [`unfenced`] | provider `none` |
+//!
+//! **Invariant:** a sandbox that cannot be made is an error for whoever asked. Nothing is run in a weaker one instead.
+//! **Invariant:** the lock of one scope never waits for another scope's.
+
+pub mod core;
+pub mod place;
+pub mod providers;
+mod slots;
+#[cfg(test)]
+mod tests;
+pub mod unfenced;
+pub mod who;
+
+pub use core::{Manager, ManagerOptions};
+pub use place::Place;
+pub use providers::built_in;
+pub use unfenced::Unfenced;
+pub use who::{RuntimeStatus, SessionRules};

@@ -1,0 +1,115 @@
+//! Who shares a sandbox, and in which directory it works.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use ringfence_model::config::{SandboxConfig, Scope, WorkspaceAccess};
+use ringfence_model::{
+    Access, Error, ErrorKind, Grant, GrantScope, PathPattern, PathRule, Policy, Result, RuleLayer, RuleSource,
+};
+use ringfence_workspace::{BOOTSTRAP_FILES, Mode, SessionOptions, Sessions, Workspace, WorkspaceOptions};
+
+use super::who::RuntimeStatus;
+use crate::setup::Setup;
+
+/// What everybody shares is called.
+const SHARED: &str = "shared";
+
+/// The key of the sandbox that a session works in.
+#[must_use]
+pub fn scope_key(scope: Scope, status: &RuntimeStatus) -> String {
+    match scope {
+        Scope::Shared => SHARED.to_owned(),
+        Scope::Agent => format!("agent:{}", status.agent_id),
+        Scope::Session => status.session_key.clone(),
+    }
+}
+
+/// Where a sandbox works.
+#[derive(Debug)]
+pub struct Place {
+    /// Where commands start.
+    pub cwd: PathBuf,
+    pub access: WorkspaceAccess,
+    /// Held against clean-up while the sandbox lives.
+    own: Option<Workspace>,
+}
+
+impl Place {
+    /// Finds the directory for a scope; one of its own is made when it is missing, with the agent's bootstrap files.
+    pub fn find(setup: &Setup, scope_key: &str) -> Result<Self> {
+        let config = &setup.loaded.config;
+        let access = access(config);
+        if access != WorkspaceAccess::None {
+            return Ok(Self { cwd: setup.project.clone(), access, own: None });
+        }
+        let root = root(setup)?;
+        let agents = Workspace::open(&setup.project, WorkspaceOptions::default())?;
+        let own = if scope_key == SHARED {
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root);
+            made.map_err(|error| cannot_make(&root, error))?;
+            Workspace::open(&root, WorkspaceOptions::default())?
+        } else {
+            Sessions::open(&root, SessionOptions::default())?.session(scope_key, Mode::ReadWrite)?
+        };
+        own.seed(&agents, &BOOTSTRAP_FILES)?;
+        let cwd = own.host_path().canonicalize().map_err(|error| cannot_make(own.host_path(), error))?;
+        Ok(Self { cwd, access, own: Some(own) })
+    }
+
+    /// Where those without a fence work.
+    pub(super) fn of_the_project(setup: &Setup) -> Self {
+        Self { cwd: setup.project.clone(), access: WorkspaceAccess::Rw, own: None }
+    }
+
+    /// Whether it has a directory of its own.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Opens its own directory to `policy`, which was made without.
+    pub(super) fn open_in(&self, policy: &mut Policy) {
+        if self.own.is_none() {
+            return;
+        }
+        let source = RuleSource::layer(RuleLayer::BuiltIn).with_key("workspaceAccess");
+        let files = &mut policy.filesystem;
+        files.allow_write.insert(0, PathRule::new(PathPattern::literal(&self.cwd), source));
+        if !files.decide(&self.cwd, Access::Write).allowed() {
+            // It lies in ringfence's own home, which is denied as a whole.
+            files.grants.push(Grant {
+                path: self.cwd.clone(),
+                access: Access::Write,
+                scope: GrantScope::Session,
+                recursive: true,
+            });
+        }
+    }
+}
+
+/// `local` works in the project itself; elsewhere nothing of it is shown unless that is configured.
+fn access(config: &SandboxConfig) -> WorkspaceAccess {
+    let usual = if config.provider == "local" { WorkspaceAccess::Rw } else { WorkspaceAccess::None };
+    config.workspace_access.unwrap_or(usual)
+}
+
+fn root(setup: &Setup) -> Result<PathBuf> {
+    let Some(root) = &setup.loaded.config.workspace_root else {
+        return Ok(setup.ringfence_home.join("sandboxes"));
+    };
+    let root = match root.strip_prefix("~/") {
+        Some(below) => setup.home.join(below),
+        None => PathBuf::from(root),
+    };
+    if root.is_absolute() {
+        return Ok(root);
+    }
+    let message = format!("workspaceRoot must be absolute or begin with ~/, not {}", root.display());
+    Err(Error::new(ErrorKind::InvalidConfig, message))
+}
+
+fn cannot_make(path: &Path, error: std::io::Error) -> Error {
+    let message = format!("cannot make the workspace {}", path.display());
+    Error::new(ErrorKind::InitializationFailed, message).caused_by(error)
+}
