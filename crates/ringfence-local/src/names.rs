@@ -3,7 +3,7 @@
 //! Policies name dozens of files in the home directory, most of which are not there. Listing the directory once
 //! is cheaper than asking for each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -12,6 +12,9 @@ use std::path::Path;
 /// A directory with more entries is not read to its end.
 const MOST: usize = 4096;
 
+/// A directory is listed when it is asked about for this time; before, a look at the file itself is cheaper.
+const WORTH_IT: usize = 4;
+
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     directories: HashMap<Vec<u8>, Content>,
@@ -19,7 +22,10 @@ pub(crate) struct Names {
 
 #[derive(Debug)]
 enum Content {
-    Known(HashSet<Vec<u8>>),
+    /// Asked about so often.
+    Asked(usize),
+    /// The hashes of its names, sorted. Two names of one hash do no harm: what may be there is looked at.
+    Known(Vec<u64>),
     /// There is no such directory.
     Nothing,
     /// It cannot be listed, or has too many entries.
@@ -35,13 +41,21 @@ impl Names {
         if name.is_empty() {
             return false;
         }
-        if !self.directories.contains_key(parent) {
-            self.directories.insert(parent.to_owned(), list(parent));
+        let Some(content) = self.directories.get_mut(parent) else {
+            self.directories.insert(parent.to_owned(), Content::Asked(1));
+            return false;
+        };
+        if let Content::Asked(times) = content {
+            *times += 1;
+            if *times < WORTH_IT {
+                return false;
+            }
+            *content = list(parent);
         }
-        match self.directories.get(parent) {
-            Some(Content::Known(names)) => !names.contains(name),
-            Some(Content::Nothing) => true,
-            Some(Content::Unknown) | None => false,
+        match content {
+            Content::Known(names) => names.binary_search(&hash(name)).is_err(),
+            Content::Nothing => true,
+            Content::Unknown | Content::Asked(_) => false,
         }
     }
 }
@@ -54,15 +68,22 @@ fn list(directory: &[u8]) -> Content {
         }
         Err(_) => return Content::Unknown,
     };
-    let mut names = HashSet::new();
+    let mut names = Vec::new();
     for entry in entries {
         let Ok(entry) = entry else { return Content::Unknown };
         if names.len() == MOST {
             return Content::Unknown;
         }
-        names.insert(entry.file_name().into_encoded_bytes());
+        names.push(hash(entry.file_name().as_bytes()));
     }
+    names.sort_unstable();
     Content::Known(names)
+}
+
+/// FNV-1a.
+fn hash(name: &[u8]) -> u64 {
+    name.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -76,6 +97,11 @@ mod tests {
         std::fs::write(root.join("file"), "").unwrap();
         std::os::unix::fs::symlink("nowhere", root.join("link")).unwrap();
         let mut names = Names::default();
+        for _ in 1..WORTH_IT {
+            for path in ["other", "gone/other", "file/below"] {
+                assert!(!names.lack(&root.join(path)), "not looked at yet");
+            }
+        }
         assert!(!names.lack(&root.join("file")));
         assert!(!names.lack(&root.join("link")));
         assert!(names.lack(&root.join("other")));

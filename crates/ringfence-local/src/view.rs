@@ -1,7 +1,7 @@
 //! From a completed policy to the plan of mounts and Landlock rules: what exists inside, and how.
 
-use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ use ringfence_linux::plan::{BindAccess, LandlockRule, MountStep};
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result};
 
+use crate::names::Names;
 use crate::scan::Found;
 
 pub(crate) use crate::verdict::invisible;
@@ -34,6 +35,10 @@ enum Node {
     Passage,
 }
 
+/// By path, outermost first. As bytes, because comparing paths by their components takes several times as
+/// long.
+type Nodes = BTreeMap<OsString, Node>;
+
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Lays out the view. `cwd` must be visible in it. With a supervisor, writes to protected names in private
@@ -50,22 +55,25 @@ pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> 
     view.mounts.push(MountStep::Proc { target: c_path(Path::new("/proc"))? });
     view.rule("/proc", Rights::Read)?;
 
-    let mut placed: BTreeMap<PathBuf, Node> = BTreeMap::new();
+    let mut placed = Nodes::new();
     for made in ["/dev", "/proc"] {
-        placed.insert(PathBuf::from(made), Node::Private);
+        placed.insert(OsString::from(made), Node::Private);
     }
-    for (path, node) in nodes.iter().filter(|(path, _)| !placed_already(path)) {
-        view.place(&mut placed, path, *node)?;
+    for (path, node) in nodes.iter().filter(|(path, _)| !placed.contains_key(*path)).collect::<Vec<_>>() {
+        view.place(&mut placed, Path::new(path), *node)?;
     }
     view.hide_siblings(&placed)?;
     view.look_up_nobody(fs)?;
+    let mut names = Names::default();
     for path in denied_paths(fs, found) {
-        view.mask(&placed, &path)?;
+        if !names.lack(&path) {
+            view.mask(&placed, &path)?;
+        }
     }
-    view.protect(fs, found, &placed, supervised)?;
+    view.protect(fs, found, &placed, supervised, &mut names)?;
     for (path, node) in &placed {
         if *node == Node::Passage {
-            view.mounts.push(MountStep::ReadOnly { target: c_path(path)? });
+            view.mounts.push(MountStep::ReadOnly { target: c_path(Path::new(path))? });
         }
     }
     check_cwd(fs, &placed, cwd)?;
@@ -74,24 +82,22 @@ pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> 
 
 /// What may be written of the host's; and the private places around it, since Landlock has no way to allow
 /// something in a directory and not in what is mounted below it.
-fn kept(nodes: &BTreeMap<PathBuf, Node>) -> Vec<PathBuf> {
+fn kept(nodes: &Nodes) -> Vec<PathBuf> {
     let of_host = |node: &Node| *node == Node::ReadWrite;
-    let around = |path: &Path| nodes.iter().any(|(below, node)| of_host(node) && below.starts_with(path));
+    let around = |path: &OsString| {
+        nodes.iter().any(|(below, node)| of_host(node) && Path::new(below).starts_with(Path::new(path)))
+    };
     let is_kept =
-        |(path, node): &(&PathBuf, &Node)| of_host(node) || (**node == Node::Private && around(path));
-    nodes.iter().filter(is_kept).map(|(path, _)| path.clone()).collect()
-}
-
-/// `/dev` and `/proc` are made by hand, not from rules.
-fn placed_already(path: &Path) -> bool {
-    path == Path::new("/dev") || path == Path::new("/proc")
+        |(path, node): &(&OsString, &Node)| of_host(node) || (**node == Node::Private && around(path));
+    nodes.iter().filter(is_kept).map(|(path, _)| PathBuf::from(path)).collect()
 }
 
 /// Every directory or file that is shown or made, outermost first.
-fn collect_nodes(fs: &Filesystem) -> BTreeMap<PathBuf, Node> {
-    let mut nodes = BTreeMap::new();
+fn collect_nodes(fs: &Filesystem) -> Nodes {
+    let mut nodes = Nodes::new();
     let literal = |rules: &'_ [ringfence_model::PathRule]| {
-        rules.iter().filter_map(|rule| rule.path.as_literal().map(Path::to_owned)).collect::<Vec<_>>()
+        let paths = rules.iter().filter_map(|rule| rule.path.as_literal());
+        paths.map(|path| path.as_os_str().to_owned()).collect::<Vec<_>>()
     };
     for path in literal(&fs.private) {
         nodes.insert(path, Node::Private);
@@ -104,14 +110,14 @@ fn collect_nodes(fs: &Filesystem) -> BTreeMap<PathBuf, Node> {
     }
     // What is denied is not shown, whatever allows it; masks take care of what lies below something shown.
     nodes.retain(|path, _| {
-        !matches!(fs.decide(path, Access::Read).outcome, PathOutcome::Denied(DenyReason::Denied))
+        !matches!(fs.decide(Path::new(path), Access::Read).outcome, PathOutcome::Denied(DenyReason::Denied))
     });
     for grant in fs.grants.iter() {
         let node = if grant.access == Access::Write { Node::ReadWrite } else { Node::ReadOnly };
-        nodes.insert(grant.path.clone(), node);
+        nodes.insert(grant.path.clone().into_os_string(), node);
         for rule in fs.deny.iter().filter(|rule| rule.path.covers(&grant.path)) {
             if let Some(top) = grant.path.ancestors().skip(1).filter(|dir| rule.path.covers(dir)).last() {
-                nodes.insert(top.to_owned(), Node::Passage);
+                nodes.insert(top.as_os_str().to_owned(), Node::Passage);
             }
         }
     }
@@ -130,7 +136,7 @@ pub(crate) fn denied_paths(fs: &Filesystem, found: &Found) -> Vec<PathBuf> {
     }
     paths.extend(found.denied.iter().cloned());
     paths.extend(found.sockets.iter().cloned());
-    paths.sort();
+    paths.sort_unstable_by(|a, b| in_order(a, b));
     paths.dedup();
     // A mask covers what is below it.
     let mut outermost: Vec<PathBuf> = Vec::new();
@@ -200,7 +206,7 @@ impl View {
         self.rule("/dev/shm", Rights::Write)
     }
 
-    fn place(&mut self, placed: &mut BTreeMap<PathBuf, Node>, path: &Path, node: Node) -> Result<()> {
+    fn place(&mut self, placed: &mut Nodes, path: &Path, node: Node) -> Result<()> {
         let outer = nearest(placed, path);
         // Already shown, with at least these rights.
         let redundant = matches!(
@@ -227,7 +233,7 @@ impl View {
                     self.rule(path, self.write_rights(path))?;
                 }
             }
-            placed.insert(path.to_owned(), node);
+            placed.insert(path.as_os_str().to_owned(), node);
             return Ok(());
         }
         let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
@@ -249,7 +255,7 @@ impl View {
         };
         self.mounts.push(MountStep::Bind { source: c_path(path)?, target: c_path(path)?, access });
         self.rule(path, rights)?;
-        placed.insert(path.to_owned(), node);
+        placed.insert(path.as_os_str().to_owned(), node);
         Ok(())
     }
 
@@ -281,17 +287,19 @@ impl View {
 
     /// The host's directories beside those that are shown exist inside too, as closed doors: a look into
     /// them reads "Permission denied", as it should, and not "No such file".
-    fn hide_siblings(&mut self, placed: &BTreeMap<PathBuf, Node>) -> Result<()> {
-        let on_the_way: std::collections::BTreeSet<&Path> = placed
+    fn hide_siblings(&mut self, placed: &Nodes) -> Result<()> {
+        let on_the_way: BTreeSet<&OsStr> = placed
             .keys()
-            .flat_map(|path| path.ancestors().skip(1))
-            .filter(|dir| nearest(placed, dir).is_none())
+            .flat_map(|path| above(path))
+            .filter(|dir| nearest(placed, Path::new(dir)).is_none())
             .collect();
-        for dir in &on_the_way {
+        // What the kernel shows of itself is no place of anybody's.
+        for dir in on_the_way.iter().filter(|dir| !Path::new(dir).starts_with("/sys")) {
             for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
                 let path = entry.path();
                 let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if is_dir && !placed.contains_key(&path) && !on_the_way.contains(path.as_path()) {
+                if is_dir && !placed.contains_key(path.as_os_str()) && !on_the_way.contains(path.as_os_str())
+                {
                     self.dir(&path, 0)?;
                 }
             }
@@ -308,9 +316,9 @@ impl View {
         Ok(())
     }
 
-    fn mask(&mut self, placed: &BTreeMap<PathBuf, Node>, path: &Path) -> Result<()> {
+    fn mask(&mut self, placed: &Nodes, path: &Path) -> Result<()> {
         // A grant opened a way through it; what is not granted does not exist there.
-        if placed.get(path) == Some(&Node::Passage) {
+        if placed.get(path.as_os_str()) == Some(&Node::Passage) {
             return Ok(());
         }
         let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
@@ -336,19 +344,20 @@ impl View {
         &mut self,
         fs: &Filesystem,
         found: &Found,
-        placed: &BTreeMap<PathBuf, Node>,
+        placed: &Nodes,
         supervised: bool,
+        names: &mut Names,
     ) -> Result<()> {
         let mut paths: Vec<&Path> = fs.protect.iter().filter_map(|rule| rule.path.as_literal()).collect();
         paths.extend(found.protected.iter().map(PathBuf::as_path));
-        paths.sort();
+        paths.sort_unstable_by(|a, b| in_order(a, b));
         paths.dedup();
         let mut pinned: Vec<PathBuf> = Vec::new();
         for path in paths {
             let Some((outer, node)) = nearest(placed, path) else { continue };
-            let exists = path.symlink_metadata();
+            let exists = if names.lack(path) { None } else { path.symlink_metadata().ok() };
             match (node, exists) {
-                (Node::ReadWrite, Ok(metadata)) if !metadata.is_symlink() => {
+                (Node::ReadWrite, Some(metadata)) if !metadata.is_symlink() => {
                     // A directory that is mounted on cannot be renamed away. Nor can those above it: by the
                     // supervisor's verdict, or, without one, by being mounted on too.
                     let above = path.ancestors().skip(1).take_while(|dir| *dir != outer);
@@ -415,11 +424,32 @@ fn without_files(line: &str) -> String {
 }
 
 /// The innermost placed node at or above `path`.
-fn nearest<'a>(placed: &'a BTreeMap<PathBuf, Node>, path: &Path) -> Option<(&'a Path, Node)> {
-    path.ancestors().find_map(|dir| placed.get_key_value(dir).map(|(key, node)| (key.as_path(), *node)))
+fn nearest<'a>(placed: &'a Nodes, path: &Path) -> Option<(&'a Path, Node)> {
+    let path = path.as_os_str();
+    let at = |dir: &OsStr| placed.get_key_value(dir).map(|(key, node)| (Path::new(key), *node));
+    at(path).or_else(|| above(path).find_map(at))
 }
 
-fn check_cwd(fs: &Filesystem, placed: &BTreeMap<PathBuf, Node>, cwd: &Path) -> Result<()> {
+/// Every directory before all that is below it, and that before its next sibling: the order of the components,
+/// told from the bytes.
+fn in_order(a: &Path, b: &Path) -> std::cmp::Ordering {
+    let first = |&byte: &u8| if byte == b'/' { 0 } else { byte };
+    let (a, b) = (a.as_os_str().as_bytes(), b.as_os_str().as_bytes());
+    a.iter().map(first).cmp(b.iter().map(first))
+}
+
+/// The directories above a path without dots, innermost first.
+fn above(path: &OsStr) -> impl Iterator<Item = &OsStr> {
+    std::iter::successors(parent(path), |dir| parent(dir))
+}
+
+fn parent(path: &OsStr) -> Option<&OsStr> {
+    let bytes = path.as_bytes();
+    let slash = bytes.iter().rposition(|&b| b == b'/')?;
+    (bytes.len() > 1).then(|| OsStr::from_bytes(&bytes[..slash.max(1)]))
+}
+
+fn check_cwd(fs: &Filesystem, placed: &Nodes, cwd: &Path) -> Result<()> {
     if fs.decide(cwd, Access::Read).allowed() && nearest(placed, cwd).is_some() {
         return Ok(());
     }
