@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -278,6 +279,17 @@ impl Sandboxed {
     pub fn wait(&self) {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
         while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+    }
+
+    /// Does not wait for pid 1, which has nothing to do any more but to end. It is reaped by the next one who
+    /// calls this, or by whoever inherits it.
+    pub(crate) fn leave(&self) {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        static LEAVING: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.extend(self.pidfd.try_clone());
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        leaving.retain(|pidfd| matches!(waitid(WaitId::PidFd(pidfd.as_fd()), options), Ok(None)));
     }
 
     /// Asks everything inside to end.

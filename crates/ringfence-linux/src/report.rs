@@ -134,8 +134,8 @@ pub enum Message {
     Unsupervised,
     /// Init → host, with the terminal's master.
     Terminal,
-    /// Init → host: the command ended, with its wait status.
-    Exited { status: i32, cpu_us: u64, max_rss_kib: u64 },
+    /// Init → host: the command ended, with its wait status. `alone`: and nothing else is left inside.
+    Exited { status: i32, alone: bool, cpu_us: u64, max_rss_kib: u64 },
     /// A step failed; the sandbox ends.
     Failed { step: Step, detail: u32, errno: i32 },
     /// Init → host, where another program built the sandbox: it is there, and init is ours.
@@ -152,7 +152,9 @@ impl Message {
             Self::Listener { fd } => (3, fd, 0, 0, 0),
             Self::Unsupervised => (4, 0, 0, 0, 0),
             Self::Terminal => (5, 0, 0, 0, 0),
-            Self::Exited { status, cpu_us, max_rss_kib } => (6, status, 0, cpu_us, max_rss_kib),
+            Self::Exited { status, alone, cpu_us, max_rss_kib } => {
+                (6, status, alone.into(), cpu_us, max_rss_kib)
+            }
             Self::Failed { step, detail, errno } => (7, errno, detail, u64::from(step as u32), 0),
             Self::Ready => (8, 0, 0, 0, 0),
         };
@@ -179,7 +181,7 @@ impl Message {
             3 => Self::Listener { fd: a },
             4 => Self::Unsupervised,
             5 => Self::Terminal,
-            6 => Self::Exited { status: a, cpu_us: long(16), max_rss_kib: long(24) },
+            6 => Self::Exited { status: a, alone: b != 0, cpu_us: long(16), max_rss_kib: long(24) },
             7 => Self::Failed { step: Step::from_number(word(16))?, detail: b, errno: a },
             8 => Self::Ready,
             _ => return None,
@@ -255,7 +257,7 @@ mod tests {
             Message::Listener { fd: 7 },
             Message::Unsupervised,
             Message::Terminal,
-            Message::Exited { status: -1, cpu_us: u64::MAX, max_rss_kib: 1 << 40 },
+            Message::Exited { status: -1, alone: true, cpu_us: u64::MAX, max_rss_kib: 1 << 40 },
             Message::Failed { step: Step::Mount, detail: 12, errno: 13 },
             Message::Ready,
         ] {

@@ -300,6 +300,7 @@ pub(crate) fn reap_until_done(
                 if reaped.pid == payload {
                     let ended = Message::Exited {
                         status: reaped.status,
+                        alone: sys::end_everyone(),
                         cpu_us: reaped.user_us + reaped.system_us,
                         max_rss_kib: reaped.max_rss_kib,
                     };

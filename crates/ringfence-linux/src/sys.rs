@@ -323,6 +323,23 @@ pub fn kill_everyone(signal: c_int) {
     unsafe { libc::kill(-1, signal) };
 }
 
+/// Kills every other process of this pid namespace and waits until all are gone. False, and nothing happens,
+/// where the caller is not its pid 1.
+#[must_use]
+pub fn end_everyone() -> bool {
+    if !rustix::process::getpid().is_init() {
+        return false;
+    }
+    kill_everyone(libc::SIGKILL);
+    loop {
+        // SAFETY: neither status nor usage is asked for.
+        let waited = unsafe { libc::wait4(-1, std::ptr::null_mut(), 0, std::ptr::null_mut()) };
+        if waited < 0 && last_errno() != Errno::INTR {
+            return last_errno() == Errno::CHILD;
+        }
+    }
+}
+
 /// Brings the loopback interface of this network namespace up.
 pub fn loopback_up() -> Sys<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;

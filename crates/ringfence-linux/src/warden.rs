@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::launch::{LaunchError, Sandboxed};
+use crate::launch::{End, LaunchError, Sandboxed};
 use crate::plan::Plan;
 use crate::report::{Message, Step};
 
@@ -48,7 +48,8 @@ pub struct Outcome {
     pub exec_errno: Option<i32>,
 }
 
-/// Serves the sandbox until everything inside has ended. `wake` makes [`Attend::cancelled`] be asked.
+/// Serves the sandbox until everything inside has ended; its init may still be on its way out. `wake` makes
+/// [`Attend::cancelled`] be asked.
 pub fn attend(
     plan: &Plan,
     sandbox: &Sandboxed,
@@ -99,8 +100,13 @@ pub fn attend(
             }
             Ok((Message::Unsupervised, _)) => attendant.unsupervised(),
             Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
-            Ok((Message::Exited { status, cpu_us, max_rss_kib }, _)) => {
+            Ok((Message::Exited { status, alone, cpu_us, max_rss_kib }, _)) => {
                 outcome = Outcome { status: Some(status), cpu_us, max_rss_kib, ..outcome };
+                if alone && sandbox.end == End::Kill {
+                    // What is left of init the kernel clears up; nobody has to wait for that.
+                    sandbox.leave();
+                    return Ok(outcome);
+                }
             }
             Ok((Message::Failed { step: Step::Exec, errno, .. }, _)) => outcome.exec_errno = Some(errno),
             Ok((Message::Failed { step, detail, errno }, _)) => {

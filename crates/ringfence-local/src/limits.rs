@@ -49,7 +49,8 @@ impl LimitPlan {
 
     /// The limits that are about all processes together.
     fn tree_limits(&mut self, limits: &Limits) {
-        let probe = Cgroup::probe();
+        // Making one to see costs as much as making the one that is needed; if that fails, nothing starts.
+        let probe = Cgroup::outlook();
         if let Some(memory) = limits.max_memory_bytes {
             match probe.memory {
                 Support::Yes { .. } => self.cgroup.memory = Some(memory),

@@ -302,6 +302,8 @@ impl Run<'_> {
             report(violation);
         }
         if let Some(group) = group {
+            // It cannot be removed before everything inside is gone.
+            sandbox.wait();
             self.usage.set(Some(group.usage()));
             // What is left of it the janitor removes.
             let _ = group.remove();

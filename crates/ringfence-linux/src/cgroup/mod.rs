@@ -103,6 +103,18 @@ impl Cgroup {
         Probe { memory: support(Controller::Memory), pids: support(Controller::Pids) }
     }
 
+    /// As [`probe`](Self::probe) by the look of it, without making anything: what is found may still be refused
+    /// when a group is made.
+    #[must_use]
+    pub fn outlook() -> Probe {
+        let found = find::find(&[Controller::Memory, Controller::Pids]);
+        let support = |controller: Controller| match found.get(controller) {
+            Ok(base) => Support::Yes { version: base.version, below: base.path.display().to_string() },
+            Err(reason) => Support::No { reason: reason.clone() },
+        };
+        Probe { memory: support(Controller::Memory), pids: support(Controller::Pids) }
+    }
+
     /// Makes a group with these limits.
     ///
     /// # Errors
