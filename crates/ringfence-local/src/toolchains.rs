@@ -5,6 +5,7 @@
 //! beside their caches are on the deny list and stay masked.
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::host::{Host, canonical};
@@ -61,10 +62,8 @@ pub fn find(host: &Host, visible: &[&Path]) -> BTreeSet<Toolchain> {
             continue;
         }
         for target in link_targets(&dir) {
-            if !is_visible(&target)
-                && let Some(parent) = target.parent()
-            {
-                add_installation(&mut found, host, parent);
+            if !is_visible(&target) {
+                add_installation(&mut found, host, &target);
             }
         }
     }
@@ -129,13 +128,16 @@ fn is_reasonable(path: &Path, host: &Host) -> bool {
     path.parent().is_some() && !host.home.starts_with(path) && path.components().count() > 2
 }
 
-/// Where the symbolic links in a directory of programs lead.
-fn link_targets(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return vec![] };
+/// The directories to which the symbolic links in a directory of programs lead out of it.
+fn link_targets(dir: &Path) -> BTreeSet<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return BTreeSet::new() };
     entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()))
-        .filter_map(|entry| canonical(&entry.path()))
+        .map(|entry| entry.path())
+        // Most name their neighbour, which is one of the entries.
+        .filter(|link| std::fs::read_link(link).is_ok_and(|to| to.as_os_str().as_bytes().contains(&b'/')))
+        .filter_map(|link| canonical(&link)?.parent().map(Path::to_owned))
         .collect()
 }
 
