@@ -69,8 +69,10 @@ fn private_directories_cannot_fill_the_memory() {
 #[test]
 fn a_flood_of_output_is_cut_and_said_to_be() {
     let room = Room::new();
-    let ran = room
-        .fenced_with(&["--output", "64K", "--timeout", "60"], "echo head; yes | head -c 300000000; echo tail");
+    let ran = room.fenced_with(
+        &["--output", "64K", "--timeout", "60"],
+        "echo head; yes | head -c 300000000; echo tail",
+    );
     assert!(ran.stdout.len() < 100_000, "{}", ran.stdout.len());
     assert!(ran.stdout.starts_with("head\n") && ran.stdout.ends_with("tail\n"), "{}", &ran.stdout[..100]);
     assert_eq!(ran.json["truncated"], true);
