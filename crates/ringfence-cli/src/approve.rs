@@ -15,7 +15,7 @@ use ringfence::model::{Decision, Error, ErrorKind, GrantScope, Result};
 use ringfence::setup::Setup;
 
 use crate::args::Run;
-use crate::report;
+use crate::{gate, report};
 
 /// Where questions are asked in this run.
 pub(crate) struct Desk {
@@ -52,6 +52,25 @@ impl Desk {
 
     pub(crate) fn pause(&self) -> &Pause {
         &self.pause
+    }
+
+    /// Asks whether a command may run that the gate has doubts about.
+    pub(crate) fn ask_about_command(&self, sentence: &str, proposal: Option<&str>) -> Decision {
+        let sentence = match proposal {
+            Some(rule) => format!("{sentence} (always: everything like `{rule}`)"),
+            None => sentence.to_owned(),
+        };
+        let terminal = TerminalApprover::new(Arc::clone(&self.pause), self.timeout);
+        let decision = terminal.ask_about(&sentence, proposal.is_some());
+        let decision = match (decision, proposal) {
+            // It was not offered.
+            (Decision::AllowPermanent, None) => Decision::AllowOnce,
+            (decision, _) => decision,
+        };
+        if let Some(words) = gate::kept(decision, proposal) {
+            report::say(&words);
+        }
+        decision
     }
 
     pub(crate) fn approval(&self) -> Approval {

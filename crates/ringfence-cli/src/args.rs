@@ -168,6 +168,9 @@ pub(crate) struct Run {
     /// Whether to ask you when something is refused [default: on, at a terminal]
     #[arg(long, value_name = "WHEN")]
     pub(crate) ask: Option<Ask>,
+    /// Run it whatever the gate says; the fence stays. For people, not for agents
+    #[arg(long)]
+    pub(crate) no_gate: bool,
     /// Do not give the command a terminal even if you have one
     #[arg(long)]
     pub(crate) no_tty: bool,
@@ -188,5 +191,5 @@ Examples:
   ringfence run --allow-read ~/data --memory 2G --timeout 60 -- ./analyse ~/data
   ringfence run --json -c 'cat ~/.ssh/id_rsa; true' | jq .violations
 
-Exit codes: the command's own; 124 timeout, 125 ringfence itself failed, 126 cannot be run, 127 not found,
-128+n ended by signal n.";
+Exit codes: the command's own; 124 timeout, 125 ringfence itself failed, 126 cannot be run or refused by the
+gate, 127 not found, 128+n ended by signal n.";

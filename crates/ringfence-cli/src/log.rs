@@ -1,9 +1,11 @@
 //! `ringfence log`: what was run.
 
+use std::collections::HashMap;
 use std::process::ExitCode;
 
-use ringfence::ledger::{Execution, ExecutionFilter, Ledger, Status, now_ms};
-use ringfence::model::Result;
+use ringfence::ledger::{Execution, ExecutionFilter, ExecutionId, Ledger, Status, now_ms};
+use ringfence::model::{Error, ErrorKind, Result};
+use serde_json::Value;
 
 use crate::args::{Format, Log};
 use crate::output::{self, Table, Tone};
@@ -18,12 +20,36 @@ pub(crate) fn log(args: &Log) -> Result<ExitCode> {
         None => vec![],
     };
     match args.format {
-        Format { json: true, .. } => output::print_json(&executions)?,
-        Format { jsonl: true, .. } => output::print_json_lines(&executions)?,
+        Format { json: true, .. } => output::print_json(&with_verdicts(ledger.as_ref(), &executions)?)?,
+        Format { jsonl: true, .. } => output::print_json_lines(with_verdicts(ledger.as_ref(), &executions)?)?,
         Format { .. } if executions.is_empty() => report::say(nothing(ledger.is_some())),
         Format { .. } => table(&executions, now_ms()).print()?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The executions, each with what the gate said about it, where that was worth remembering.
+fn with_verdicts(ledger: Option<&Ledger>, executions: &[Execution]) -> Result<Vec<Value>> {
+    let Some(oldest) = executions.iter().map(|execution| execution.started_ms).min() else {
+        return Ok(vec![]);
+    };
+    let events = ledger.map(|ledger| ledger.events(Some(oldest), None)).transpose()?.unwrap_or_default();
+    let verdicts: HashMap<ExecutionId, Value> = events
+        .into_iter()
+        .filter(|event| event.kind == ringfence::gate::EVENT)
+        .filter_map(|event| Some((event.execution_id?, event.body)))
+        .collect();
+    let mut values = Vec::new();
+    for execution in executions {
+        let mut value = serde_json::to_value(execution).map_err(|error| {
+            Error::new(ErrorKind::Internal, "cannot write a record as JSON").caused_by(error)
+        })?;
+        if let Some(verdict) = verdicts.get(&execution.id) {
+            value["gate"] = verdict.clone();
+        }
+        values.push(value);
+    }
+    Ok(values)
 }
 
 /// Why a list is empty.
@@ -81,6 +107,7 @@ fn result(execution: &Execution) -> (Tone, String) {
     let (tone, mut word) = match (execution.status, execution.exit_code) {
         (Status::Running, _) => (Tone::Strong, "running".to_owned()),
         (Status::Interrupted, _) => (Tone::Bad, "interrupted".to_owned()),
+        (Status::Failed, _) if execution.blocked => return (Tone::Bad, "refused".to_owned()),
         (Status::Failed, _) => (Tone::Bad, "not started".to_owned()),
         (Status::Finished, _) if execution.timed_out => (Tone::Bad, "timeout".to_owned()),
         (Status::Finished, Some(0)) => (Tone::Good, "ok".to_owned()),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
+//! | [`gate`] | what is judged before it runs |
 //! | [`run`], [`session`], [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
@@ -21,6 +22,7 @@ mod completions;
 mod config;
 mod doctor;
 mod explain;
+mod gate;
 mod grants;
 mod log;
 mod output;

@@ -64,7 +64,7 @@ pub(crate) fn say(line: &str) {
 }
 
 /// Text that came from inside, without the characters that could steer a terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

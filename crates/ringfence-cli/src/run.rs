@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence::fence::CreateOptions;
+use ringfence::gate::Refusal;
 use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
 use ringfence::local::approval::Settled;
 use ringfence::local::{CallersTerminal, Fence, Streams};
@@ -19,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::approve::{self, Desk};
 use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox, Shell};
+use crate::gate::{self, Judged};
 use crate::report;
 
 pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
@@ -34,13 +36,17 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
         report::say(&format!("warning: {warning}"));
     }
     let request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(&args)) };
+    let desk = Desk::new(&args, &setup)?;
+    let judged = gate::judge(&setup, &request.command, args.no_gate, desk.as_ref())?;
+    if let Judged::Refused(refusal) = &judged {
+        return refuse(&args, &setup, &request, &judged, refusal);
+    }
     if setup.is_switched_off() {
-        return run_unsandboxed(&args, &setup, &request);
+        return run_unsandboxed(&args, &setup, &request, &judged);
     }
     let fence = Fence::prepare(sandbox(&setup, &args.sandbox)?)?;
     warn_of_network_only(&fence);
-    let desk = Desk::new(&args, &setup)?;
-    let ledger = Ledger::new(&setup, &request);
+    let ledger = Ledger::new(&setup, &request, &judged);
     let streams = if args.json {
         Streams::Capture
     } else if interactive {
@@ -80,6 +86,7 @@ pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
         output: None,
         json: false,
         ask: None,
+        no_gate: false,
         no_tty: false,
         quiet: false,
         shell: None,
@@ -87,9 +94,31 @@ pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
     }))
 }
 
-fn run_unsandboxed(args: &Run, setup: &Setup, request: &ExecRequest) -> Result<ExitCode> {
+/// Nothing runs, and why is said, recorded and returned.
+fn refuse(
+    args: &Run,
+    setup: &Setup,
+    request: &ExecRequest,
+    judged: &Judged,
+    refusal: &Refusal,
+) -> Result<ExitCode> {
+    let mut result = refusal.result();
+    let ledger = Ledger::new(setup, request, judged);
+    ledger.writer.violation(Some(ledger.id), refusal.violation());
+    ledger.writer.end(ExecutionEnd { blocked: true, ..ExecutionEnd::failed(ledger.id, refusal.message()) });
+    ledger.writer.close();
+    setup.finish(&mut result);
+    if args.json {
+        print_json(&result)?;
+    } else {
+        gate::explain(refusal);
+    }
+    Ok(report::exit_code(&result))
+}
+
+fn run_unsandboxed(args: &Run, setup: &Setup, request: &ExecRequest, judged: &Judged) -> Result<ExitCode> {
     report::say(&format!("warning: {}", unsandboxed::WARNING));
-    let ledger = Ledger::new(setup, request);
+    let ledger = Ledger::new(setup, request, judged);
     ledger.hear(&ExecEvent::Launched);
     let output = if args.json { unsandboxed::Output::Capture } else { unsandboxed::Output::Inherit };
     let timeout = setup.loaded.config.limits.timeout_ms.map(Duration::from_millis);
@@ -299,7 +328,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn new(setup: &Setup, request: &ExecRequest) -> Self {
+    fn new(setup: &Setup, request: &ExecRequest, judged: &Judged) -> Self {
         let options = WriterOptions {
             on_problem: Box::new(|problem| report::say(&format!("warning: {}", problem.chain()))),
             ..WriterOptions::default()
@@ -309,6 +338,7 @@ impl Ledger {
         start.cwd = Some(setup.project.clone());
         start.project = Some(setup.project.clone());
         let id = writer.start(start);
+        judged.record(&writer, id, "terminal");
         Self { writer, id }
     }
 

@@ -1,5 +1,6 @@
 //! `ringfence session`: shells for programs, as JSON lines on standard input and output.
 
+mod door;
 mod journal;
 mod permission;
 mod wire;
@@ -11,12 +12,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ringfence::fence::CreateOptions;
+use ringfence::gate::Gatekeeper;
 use ringfence::local::native::Native;
 use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::{Map, json};
 
 use crate::args::Session;
 use crate::{report, run};
+use door::Door;
 use journal::Journal;
 use permission::Counter;
 use wire::{Line, Wire};
@@ -47,6 +50,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
         written.flush();
         leave();
     });
+    let keeper = Gatekeeper::new(&setup)?;
     let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(|error| {
@@ -58,7 +62,14 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
                 let name = job.shell.clone().unwrap_or_else(|| MAIN.to_owned());
                 let worker = workers.entry(name).or_insert_with_key(|name| {
                     let (native, wire) = (Arc::clone(&native), Arc::clone(&wire));
-                    Worker::spawn(name, native, wire, Arc::clone(&journal), &counter)
+                    Worker::spawn(
+                        name,
+                        native,
+                        wire,
+                        Arc::clone(&journal),
+                        &counter,
+                        Door::new(&keeper, name, &counter),
+                    )
                 });
                 worker.give(job);
             }

@@ -18,6 +18,7 @@ mod suite {
     pub(crate) mod fence_faults;
     pub(crate) mod fence_support;
     pub(crate) mod fence_verdicts;
+    pub(crate) mod gate;
     pub(crate) mod launchers;
     pub(crate) mod session;
     pub(crate) mod support;

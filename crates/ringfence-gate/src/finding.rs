@@ -63,6 +63,9 @@ pub struct Finding {
     pub suggestion: &'static str,
     /// The rule that says so, by a name that stays.
     pub rule: &'static str,
+    /// The file that it is about, as far as it is known: a directory when only its files are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// The simple command that it is about, by its number in the text.
     #[serde(skip)]
     pub command: Option<u32>,

@@ -48,7 +48,7 @@ pub struct Request {
     pub language: Language,
     /// The code, byte for byte.
     pub code: String,
-    /// The working directory.
+    /// The working directory; empty when it is not known.
     pub cwd: String,
     /// The home directory.
     pub home: String,
@@ -76,6 +76,10 @@ impl Request {
         }
     }
 
+    fn known_cwd(&self) -> Option<&str> {
+        Some(self.cwd.as_str()).filter(|cwd| !cwd.is_empty())
+    }
+
     /// A shell command.
     pub fn shell(code: impl Into<String>, home: impl Into<String>, cwd: impl Into<String>) -> Self {
         Self::new(Language::Shell, code, home, cwd)
@@ -94,6 +98,9 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// What the text does, in a few words: the programs it runs.
     pub intent: String,
+    /// Where a shell is afterwards, if that can be told: the directory in which the next text begins.
+    #[serde(skip)]
+    pub cwd: Option<String>,
     /// The rule that "allow always" would write, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal: Option<String>,
@@ -135,7 +142,7 @@ impl Gate {
     pub fn judge(&self, request: &Request) -> Verdict {
         let mut context = Context::new(Arc::clone(&self.checks), self.options.strictness);
         let place = Place::from(request);
-        code::judge(request.language, &request.code, place, Some(&request.cwd), 0, &mut context);
+        code::judge(request.language, &request.code, place, request.known_cwd(), 0, &mut context);
         if request.language == Language::Shell {
             self.apply_rules(&mut context);
         }
@@ -158,15 +165,16 @@ impl Gate {
         };
         let intent = intent(request.language, &context.seen);
         let seen = std::mem::take(&mut context.seen);
+        let cwd = context.cwd.take();
         let findings = context.findings.into_sorted();
         let risk = risk::assess(request.language, &request.code, &seen, &findings);
-        Verdict { decision, risk, findings, intent, proposal }
+        Verdict { decision, risk, findings, intent, cwd, proposal }
     }
 
     /// Every command of a shell text, with its words resolved.
     pub fn commands(&self, request: &Request) -> Vec<Seen> {
         let mut context = Context::new(Arc::clone(&self.checks), self.options.strictness);
-        judge_shell(&request.code, Place::from(request), Some(&request.cwd), 0, &mut context);
+        judge_shell(&request.code, Place::from(request), request.known_cwd(), 0, &mut context);
         context.seen
     }
 
@@ -231,6 +239,7 @@ fn by_rule(
         message,
         suggestion: "change the list or the mode in the configuration",
         rule,
+        path: None,
         command,
     }
 }
@@ -266,5 +275,8 @@ pub(crate) fn judge_shell(
         }
     };
     context.script(&script, None);
-    Eval::new(place, cwd, level, context).text(&script);
+    let mut eval = Eval::new(place, cwd, level, context);
+    eval.text(&script);
+    let after = eval.st.cwd.as_deref().map(str::to_owned);
+    context.cwd = after;
 }

@@ -208,6 +208,13 @@ impl AbsPath {
             && names.next().is_some()
     }
 
+    /// The path up to the first pattern or gap.
+    pub fn known_part(&self) -> String {
+        let known: String =
+            self.parts.iter().map_while(Component::known).flat_map(|name| ["/", name]).collect();
+        if known.is_empty() { "/".to_owned() } else { known }
+    }
+
     /// The path, if no patterns or gaps are in it.
     pub fn known(&self) -> Option<String> {
         if self.open {

@@ -63,11 +63,22 @@ impl TerminalApprover {
         open_terminal().is_ok()
     }
 
-    fn ask_now(&self, question: &Question) -> Decision {
+    /// Asks anything that the same keys answer. `lasting`: it can be allowed for good.
+    #[must_use]
+    pub fn ask_about(&self, sentence: &str, lasting: bool) -> Decision {
+        let always = if lasting { ", [a]lways" } else { "" };
+        let text = format!(
+            "\nringfence: {}\n           allow [o]nce, for this [s]ession{always}; [d]eny, or [q]uit? ",
+            printable(sentence)
+        );
+        self.ask_now(&text)
+    }
+
+    fn ask_now(&self, text: &str) -> Decision {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(terminal) = open_terminal() else { return Decision::Deny };
         self.pause.set(true);
-        let decision = converse(&terminal, question, self.timeout).unwrap_or(Decision::Deny);
+        let decision = converse(&terminal, text, self.timeout).unwrap_or(Decision::Deny);
         self.pause.set(false);
         decision
     }
@@ -75,7 +86,7 @@ impl TerminalApprover {
 
 impl Approver for TerminalApprover {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision> {
-        Box::pin(async move { self.ask_now(question) })
+        Box::pin(async move { self.ask_now(&text(question)) })
     }
 }
 
@@ -83,9 +94,9 @@ fn open_terminal() -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(c"/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
-fn converse(terminal: &OwnedFd, question: &Question, timeout: Duration) -> Result<Decision, Errno> {
+fn converse(terminal: &OwnedFd, text: &str, timeout: Duration) -> Result<Decision, Errno> {
     let raw = RawTerminal::new(terminal.as_fd())?;
-    let text = text(question).replace('\n', "\r\n");
+    let text = text.replace('\n', "\r\n");
     rustix::io::write(terminal, text.as_bytes())?;
     let deadline = Instant::now() + timeout;
     let (decision, word) = loop {

@@ -6,10 +6,12 @@
 //! | [`manager`] | which sandbox a session works in |
 //! | [`unsandboxed`] | running without a fence, when a person configured that |
 //! | [`setup`] | from a project, a home and flags to a policy, in one call |
+//! | [`gate`] | whether a command may run: judged, asked about, refused, and how that is recorded |
 //! | [`config`] | `sandbox.json`: reading, merging, checking, showing, and the policy that follows from it |
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod gate;
 pub mod manager;
 pub mod setup;
 pub mod unsandboxed;

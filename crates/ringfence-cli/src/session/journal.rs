@@ -8,6 +8,7 @@ use ringfence::local::approval::Settled;
 use ringfence::model::{Command, ExecResult, Result};
 use ringfence::setup::Setup;
 
+use crate::gate::Judged;
 use crate::{approve, report};
 
 /// Written by one thread of its own; a ledger that can't be written is said once and stops nothing.
@@ -37,6 +38,10 @@ impl Journal {
         start.project = Some(self.project.clone());
         start.session_key = Some(self.session.clone());
         self.writer.start(start)
+    }
+
+    pub(crate) fn judged(&self, id: ExecutionId, judged: &Judged) {
+        judged.record(&self.writer, id, "session");
     }
 
     pub(crate) fn finish(&self, id: ExecutionId, outcome: &Result<ExecResult>) {

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use ringfence::fence::BoxFuture;
 use ringfence::fence::approve::{Approver, Question};
+use ringfence::gate::{Decision as Judgement, Verdict};
 use ringfence::local::approval::{Approval, AskAbout};
 use ringfence::model::Decision;
 use ringfence::model::config::Ask;
 use ringfence::setup::Setup;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::journal::{Journal, Page};
 use super::wire::Wire;
@@ -88,6 +89,39 @@ impl Counter {
     }
 
     fn ask(&self, shell: &str, question: &Question) -> Decision {
+        self.ask_with(json!({
+            "shell": shell,
+            "command": question.command,
+            "type": if question.grant.path.is_absolute() { "filesystem" } else { "network" },
+            "resource": question.grant.path,
+            "access": question.grant.access,
+            "reason": question.violation.message,
+            "options": ["allow_once", "allow_session", "allow_permanent", "deny", "abort"],
+        }))
+    }
+
+    /// Whether a command may run that the gate has doubts about; none when nobody shall be asked.
+    pub(crate) fn ask_about_command(&self, shell: &str, code: &str, verdict: &Verdict) -> Option<Decision> {
+        self.about?;
+        let mut options = vec!["allow_once", "allow_session", "deny", "abort"];
+        if verdict.proposal.is_some() {
+            options.insert(2, "allow_permanent");
+        }
+        let asked = verdict.findings.iter().find(|finding| finding.decision == Judgement::Ask);
+        Some(self.ask_with(json!({
+            "shell": shell,
+            "command": code,
+            "type": "command",
+            "resource": verdict.intent,
+            "reason": asked.map(|finding| &finding.message),
+            "risk": verdict.risk.level,
+            "findings": verdict.findings,
+            "proposal": verdict.proposal,
+            "options": options,
+        })))
+    }
+
+    fn ask_with(&self, mut request: Value) -> Decision {
         let (send, receive) = channel();
         let permission = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,17 +133,9 @@ impl Counter {
             waiting.answers.insert(permission, send);
             permission
         };
-        self.wire.send(&json!({
-            "event": "permission_request",
-            "permission": permission,
-            "shell": shell,
-            "command": question.command,
-            "type": if question.grant.path.is_absolute() { "filesystem" } else { "network" },
-            "resource": question.grant.path,
-            "access": question.grant.access,
-            "reason": question.violation.message,
-            "options": ["allow_once", "allow_session", "allow_permanent", "deny", "abort"],
-        }));
+        request["event"] = json!("permission_request");
+        request["permission"] = json!(permission);
+        self.wire.send(&request);
         let decision = receive.recv_timeout(self.timeout).unwrap_or(Decision::Deny);
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).answers.remove(&permission);
         decision

@@ -10,9 +10,11 @@ use ringfence::local::shell::{Shell, ShellOptions, Ticket};
 use ringfence::model::{ErrorKind, ExecResult, Result};
 use serde_json::{Value, json};
 
+use super::door::Door;
 use super::journal::{Journal, Page};
 use super::permission::Counter;
 use super::wire::{Job, Wire};
+use crate::gate::Judged;
 
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -44,6 +46,7 @@ impl Worker {
         wire: Arc<Wire>,
         journal: Arc<Journal>,
         counter: &Arc<Counter>,
+        mut door: Door,
     ) -> Self {
         let page = Arc::default();
         let approval = counter.approval(name, &journal, &page);
@@ -56,7 +59,7 @@ impl Worker {
             changed: Condvar::new(),
         });
         let its = Arc::clone(&desk);
-        let thread = std::thread::spawn(move || its.work(&native, approval));
+        let thread = std::thread::spawn(move || its.work(&native, approval, &mut door));
         Self { desk, thread }
     }
 
@@ -115,12 +118,20 @@ impl Desk {
         }
     }
 
-    fn work(self: Arc<Self>, native: &Arc<Native>, approval: Option<Approval>) {
+    fn work(self: Arc<Self>, native: &Arc<Native>, approval: Option<Approval>, door: &mut Door) {
         let mut shell: Option<Shell> = None;
         while let Some((job, ticket)) = self.next() {
             let execution = self.journal.start(&job.request.command);
             self.page.turn_to(execution);
-            let outcome = self.run(&mut shell, native, approval.clone(), &job, &ticket);
+            let judged = door.judge(&job.request.command);
+            self.journal.judged(execution, &judged);
+            let outcome = match &judged {
+                Judged::Refused(refusal) => Ok(refusal.result()),
+                Judged::Admitted(_) | Judged::Skipped => {
+                    self.run(&mut shell, native, approval.clone(), &job, &ticket)
+                }
+            };
+            door.follow(outcome.as_ref().ok());
             self.journal.finish(execution, &outcome);
             self.lock().running = None;
             match outcome {

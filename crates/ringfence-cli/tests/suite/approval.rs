@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::support::Room;
 
 /// A person at a terminal in which one command runs.
-struct Person {
+pub(crate) struct Person {
     keyboard: std::fs::File,
     screen: Receiver<Vec<u8>>,
     seen: String,
@@ -21,7 +21,7 @@ struct Person {
 
 impl Person {
     /// Starts the program on a terminal of its own, which is also its controlling one.
-    fn at_terminal(room: &Room, arguments: &[&str]) -> Self {
+    pub(crate) fn at_terminal(room: &Room, arguments: &[&str]) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master: OwnedFd = openpt(flags).unwrap();
         grantpt(&master).unwrap();
@@ -50,7 +50,7 @@ impl Person {
         Self { keyboard, screen, seen: String::new(), child }
     }
 
-    fn sees(&mut self, text: &str) {
+    pub(crate) fn sees(&mut self, text: &str) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while !self.seen.contains(text) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -61,12 +61,12 @@ impl Person {
         }
     }
 
-    fn presses(&mut self, key: &str) {
+    pub(crate) fn presses(&mut self, key: &str) {
         self.keyboard.write_all(key.as_bytes()).unwrap();
     }
 
     /// The exit code, and everything that was on the screen.
-    fn leaves(mut self) -> (i32, String) {
+    pub(crate) fn leaves(mut self) -> (i32, String) {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         while let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(200)) {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));

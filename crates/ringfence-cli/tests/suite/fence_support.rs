@@ -55,8 +55,16 @@ impl Room {
     pub(crate) fn fenced_with(&self, options: &[&str], text: &str) -> Fenced {
         // The same tests for another launcher: FENCE_LAUNCHER=bwrap cargo test …
         let launcher = std::env::var("FENCE_LAUNCHER").unwrap_or_else(|_| "auto".to_owned());
-        let arguments = [&["run", "--json", "--launcher", &launcher], options, &["-c", text]].concat();
+        // What the fence holds is shown without the gate in front of it.
+        let arguments =
+            [&["run", "--no-gate", "--json", "--launcher", &launcher], options, &["-c", text]].concat();
         Fenced::of(self.run(&arguments).json())
+    }
+
+    /// Runs shell text as everybody does: judged by the gate, and in the fence.
+    #[track_caller]
+    pub(crate) fn everyday(&self, text: &str) -> Fenced {
+        Fenced::of(self.run(&["run", "--json", "-c", text]).json())
     }
 
     /// Runs shell text that first waits until `act` was done on the host.

@@ -49,7 +49,7 @@ fn any_launcher_can_be_asked_for() {
     room.write(".env", "secret");
     for launcher in ["native", "bwrap", "landlock"] {
         let script = "cat .env; echo made > file; exit 7";
-        let ran = room.run(&["run", "--json", "--launcher", launcher, "-c", script]).expect(7);
+        let ran = room.run(&["run", "--no-gate", "--json", "--launcher", launcher, "-c", script]).expect(7);
         let result = ran.json();
         assert_eq!(result["sandbox"]["adapter"], format!("local/{launcher}"));
         assert_eq!(result["stdout"], "", "{result}");
@@ -80,7 +80,9 @@ fn words_of_the_configuration_that_name_no_mechanism_are_refused() {
 fn network_only_is_loud() {
     let room = Room::new();
     room.write(".env", "not hidden");
-    let ran = room.run(&["run", "--json", "--launcher", "network-only", "--", "cat", ".env"]).expect(0);
+    let ran = room
+        .run(&["run", "--no-gate", "--json", "--launcher", "network-only", "--", "cat", ".env"])
+        .expect(0);
     assert!(ran.stderr.contains("WARNING: NETWORK ONLY"), "{ran:?}");
     let result = ran.json();
     assert_eq!(result["sandbox"]["effective"], "none");
@@ -93,7 +95,9 @@ fn without_user_namespaces_landlock_holds_and_says_why() {
     let room = Room::new();
     room.write(".env", "secret");
     let script = "cat .env; echo x > /etc/ringfence-was-here; echo made > file; cat file; exit 5";
-    let Some(ran) = without_user_namespaces(&room, &["run", "--json", "-c", script]) else { return };
+    let Some(ran) = without_user_namespaces(&room, &["run", "--no-gate", "--json", "-c", script]) else {
+        return;
+    };
     let result = ran.expect(5).json();
     assert_eq!(result["sandbox"]["adapter"], "local/landlock");
     assert_eq!(result["stdout"], "made\n");
@@ -127,9 +131,11 @@ fn a_fence_inside_a_fence_degrades_visibly() {
     let room = Room::new();
     room.write("readable", "content");
     let directory = Path::new(PROGRAM).parent().unwrap().to_str().unwrap();
-    let inner = format!("{PROGRAM} run --json -c 'cat readable; echo x > /usr/ringfence-was-here; exit 9'");
+    let inner =
+        format!("{PROGRAM} run --no-gate --json -c 'cat readable; echo x > /usr/ringfence-was-here; exit 9'");
     for outer in ["native", "bwrap", "landlock"] {
-        let arguments = ["run", "--quiet", "--launcher", outer, "--allow-read", directory, "-c", &inner];
+        let arguments =
+            ["run", "--no-gate", "--quiet", "--launcher", outer, "--allow-read", directory, "-c", &inner];
         let ran = room.run(&arguments).expect(9);
         let result = ran.json();
         assert_eq!(result["sandbox"]["adapter"], "local/landlock", "in {outer}: {result}");

@@ -1,5 +1,6 @@
 //! A room for each test: a home, a project and a ringfence home that nobody else uses.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -40,6 +41,17 @@ impl Room {
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().unwrap())
+    }
+
+    /// Gives these lines to a session; every line that it answered.
+    pub(crate) fn session(&self, lines: &str) -> Vec<Value> {
+        let mut child =
+            self.command(&["session"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Writes a file, with the directories above it.

@@ -95,6 +95,11 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// Adds a finding.
     pub fn add(&mut self, rule: Rule, span: Span, message: impl Into<String>) {
+        self.add_about(None, rule, span, message);
+    }
+
+    /// Adds a finding about a file.
+    pub fn add_about(&mut self, path: Option<String>, rule: Rule, span: Span, message: impl Into<String>) {
         self.findings.push(Finding {
             check: self.check,
             kind: self.kind,
@@ -104,6 +109,7 @@ impl Report<'_> {
             message: message.into(),
             suggestion: rule.suggestion,
             rule: rule.name,
+            path,
             command: self.command,
         });
     }
@@ -132,6 +138,8 @@ pub(crate) struct Context {
     strictness: Strictness,
     pub(crate) findings: Findings,
     pub(crate) seen: Vec<Seen>,
+    /// Where the shell of the text is at its end.
+    pub(crate) cwd: Option<String>,
     number: u32,
 }
 
@@ -146,7 +154,7 @@ const MOST_SEEN: usize = 1024;
 
 impl Context {
     pub(crate) fn new(checks: Arc<[Box<dyn Check>]>, strictness: Strictness) -> Self {
-        Self { checks, strictness, findings: Findings::default(), seen: vec![], number: 0 }
+        Self { checks, strictness, findings: Findings::default(), seen: vec![], cwd: None, number: 0 }
     }
 
     /// An empty one with the same checks, for a text within the text.

@@ -194,7 +194,8 @@ fn git_paths(rest: &[Arg]) -> Vec<&Arg> {
 
 fn look(cmd: &Cmd<'_>, val: &Val, arg: &Arg, report: &mut Report<'_>) {
     if let Some(why) = secret(val, cmd.cwd, cmd.place.home) {
-        report.add(RULE, arg.span, format!("`{}` may hold secrets: {why}", arg.show()));
+        let path = AbsPath::of(val, cmd.cwd).map(|path| path.known_part());
+        report.add_about(path, RULE, arg.span, format!("`{}` may hold secrets: {why}", arg.show()));
     }
 }
 

@@ -294,7 +294,16 @@ impl<'g> Eval<'g> {
                 self.defined.push((defined, self.st.clone()));
                 vec![]
             }
-            CommandKind::Coproc(coproc) => self.child(|eval| eval.command(&coproc.body)),
+            CommandKind::Coproc(coproc) => {
+                let briefs = self.child(|eval| eval.command(&coproc.body));
+                let name =
+                    coproc.name.as_ref().map_or(Some("COPROC".to_owned()), ringfence_bash::Word::as_literal);
+                if let Some(name) = name {
+                    // Descriptors of its pipes: which numbers they are does not matter.
+                    self.st.set(&name, Var::Array(vec![Val::text("63"), Val::text("60")]));
+                }
+                briefs
+            }
         }
     }
 

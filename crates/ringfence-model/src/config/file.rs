@@ -13,8 +13,8 @@ use super::limits::LimitsSetting;
 use super::object::{objects_only, written_as_derived};
 use super::setting::{Seconds, Setting, Text};
 use super::words::{
-    Ask, Launcher, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode, Strictness,
-    WorkspaceAccess,
+    Ask, GateMode, Launcher, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode,
+    Strictness, WorkspaceAccess,
 };
 use crate::{Access, PolicyMode};
 
@@ -272,6 +272,8 @@ pub struct NetworkSection {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
 pub struct SafetySection {
+    /// Whether commands are judged before they run.
+    pub gate: Setting<GateMode>,
     /// What happens to a command that no list mentions.
     pub mode: Setting<SafetyMode>,
     /// Commands that run without a question.

@@ -9,7 +9,7 @@ use super::containers::{BrowserSection, DockerSection};
 use super::file::PermanentGrant;
 use super::setting::Text;
 use super::words::{
-    Ask, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode, Strictness,
+    Ask, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode, Strictness,
     WorkspaceAccess,
 };
 use crate::{Limits, PolicyMode, RuleLayer, RuleSource};
@@ -138,6 +138,7 @@ impl Default for OsConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SafetyConfig {
+    pub gate: GateMode,
     pub mode: SafetyMode,
     pub allowlist: Vec<Entry>,
     pub denylist: Vec<Entry>,
@@ -149,6 +150,7 @@ pub struct SafetyConfig {
 impl Default for SafetyConfig {
     fn default() -> Self {
         Self {
+            gate: GateMode::On,
             mode: SafetyMode::Ask,
             allowlist: vec![],
             denylist: vec![],

@@ -206,6 +206,21 @@ pub enum SafetyMode {
     Deny,
 }
 
+/// Whether commands are judged before they run.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum GateMode {
+    /// They are not.
+    Off,
+    /// They are, unless the person who runs one says otherwise.
+    #[default]
+    On,
+    /// They are, and nothing on the command line changes that.
+    Required,
+}
+
 /// Whether a person is asked when the fence refuses something.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::diagnostic::{Diagnostic, DiagnosticKind, Severity};
 use super::load::{BadFile, LoadOptions, load};
+use super::rules;
 use super::source::{self, Lines};
 use super::words::{closest, list};
 
@@ -54,6 +55,7 @@ pub fn check_text(file: &Path, text: &str) -> Vec<Diagnostic> {
     let mut checker = Checker { root: &schema, lines: Lines::new(text), found: vec![] };
     checker.value(&schema, &ast, "");
     let mut found = checker.found;
+    found.extend(rules::check(&ast, &Lines::new(text)));
     if found.is_empty() {
         found.extend(source::parse(file, text).err());
     }

@@ -104,7 +104,7 @@ fn to_input(grant: &PermanentGrant) -> CstInputValue {
 
 /// Changes the file under the lock; nothing is written when nothing changes. A file that is not a valid
 /// configuration is not touched: what is added to it would have no effect.
-fn edit(file: &Path, change: impl FnOnce(&CstRootNode) -> Change) -> Result<Change> {
+pub(super) fn edit(file: &Path, change: impl FnOnce(&CstRootNode) -> Change) -> Result<Change> {
     // A link (as managers of dotfiles make them) stays one: its target is what changes.
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
     let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {

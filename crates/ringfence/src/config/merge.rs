@@ -333,8 +333,16 @@ impl Merge {
     }
 
     fn safety(&mut self, o: &Origin<'_>, safety: SafetySection) {
-        let SafetySection { mode, allowlist, denylist, tool_allowlist, tool_denylist, approval_timeout_ms } =
-            safety;
+        let SafetySection {
+            gate,
+            mode,
+            allowlist,
+            denylist,
+            tool_allowlist,
+            tool_denylist,
+            approval_timeout_ms,
+        } = safety;
+        self.set(o, "safety.gate", gate, |c| &mut c.safety.gate);
         self.set(o, "safety.mode", mode, |c| &mut c.safety.mode);
         let lists: [(_, _, _, Target<Vec<Entry>>); 4] = [
             ("safety.allowlist", "safety/allowlist", allowlist, |c| &mut c.safety.allowlist),

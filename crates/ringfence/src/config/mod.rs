@@ -15,6 +15,7 @@ mod load;
 mod merge;
 mod policy;
 mod profile;
+mod rules;
 mod show;
 mod source;
 mod tighten;
@@ -30,4 +31,5 @@ pub use grants::{Change, add_permanent_grant, permanent_grants, revoke_permanent
 pub use load::{BadFile, HOME_VARIABLE, LoadOptions, Loaded, load, ringfence_home};
 pub use policy::{PolicyInputs, is_path_readable, is_path_writable, policy};
 pub use ringfence_model::config::*;
+pub use rules::add_rule;
 pub use show::Shown;

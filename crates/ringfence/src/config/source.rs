@@ -13,6 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::Value;
 
 use super::diagnostic::{Diagnostic, DiagnosticKind};
+use super::rules;
 
 /// Longer than any configuration a person writes; a bound so that a project cannot make us read forever.
 const MAX_BYTES: u64 = 1 << 20;
@@ -122,7 +123,11 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Parsed, Diagnostic> {
         None => Value::Object(serde_json::Map::new()),
     };
     match from_value(value) {
-        Ok(config) => Ok(Parsed { config, positions }),
+        // A rule that does not do what its examples say is found here, before anything relies on it.
+        Ok(config) => match ast.iter().flat_map(|ast| rules::check(ast, &lines)).next() {
+            Some(problem) => Err(problem.in_file(Some(file))),
+            None => Ok(Parsed { config, positions }),
+        },
         Err(misfit) => Err(misfit.problem.in_file(Some(file)).at(positions.get(&misfit.place))),
     }
 }

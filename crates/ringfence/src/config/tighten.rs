@@ -272,8 +272,16 @@ impl Merge {
     }
 
     fn tighten_safety(&mut self, o: &Origin<'_>, safety: SafetySection) {
-        let SafetySection { mode, allowlist, denylist, tool_allowlist, tool_denylist, approval_timeout_ms } =
-            safety;
+        let SafetySection {
+            gate,
+            mode,
+            allowlist,
+            denylist,
+            tool_allowlist,
+            tool_denylist,
+            approval_timeout_ms,
+        } = safety;
+        self.stricter(o, "safety.gate", gate, |c| &mut c.safety.gate, Ord::max);
         self.stricter(o, "safety.mode", mode, |c| &mut c.safety.mode, Ord::max);
         self.list(o, "safety.denylist", "safety/denylist", denylist, |c| &mut c.safety.denylist);
         self.list(o, "safety.toolDenylist", "safety/toolDenylist", tool_denylist, |c| {

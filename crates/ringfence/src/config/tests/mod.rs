@@ -8,6 +8,7 @@ mod profiles;
 mod projects;
 mod properties;
 mod reading;
+mod rules;
 mod schemas;
 mod speed;
 

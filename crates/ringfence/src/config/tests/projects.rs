@@ -17,7 +17,7 @@ fn what_tightens_is_taken() {
               "policy": { "filesystem": { "blacklist": ["old"] }, "network": { "blockedHosts": ["y"] } },
               "limits": { "maxMemoryBytes": "1G", "maxProcesses": 64 }, "timeout": 60,
               "mode": "strict", "scope": "session", "workspaceAccess": "ro", "ask": "never",
-              "safety": { "mode": "deny", "denylist": ["rm"], "toolDenylist": ["t"], "approvalTimeoutMs": 5 },
+              "safety": { "gate": "required", "mode": "deny", "denylist": ["rm"], "toolDenylist": ["t"], "approvalTimeoutMs": 5 },
               "allowedCommands": ["make"], "allowedHosts": ["a.example"], "tools": { "deny": ["exec"] },
               "allowNetwork": false, "enabled": true, "provider": "local", "defaultPolicy": "restricted"
             }"#,
@@ -36,6 +36,7 @@ fn what_tightens_is_taken() {
         (Mode::Strict, Scope::Session, Some(WorkspaceAccess::Ro))
     );
     assert!(c.strict_sensitive_files, "a strict mode brings its presets");
+    assert_eq!(c.safety.gate, GateMode::Required);
     assert_eq!((c.ask, c.safety.mode, c.safety.approval_timeout_ms), (Ask::Never, SafetyMode::Deny, 5));
     assert_eq!((texts(&c.safety.denylist), texts(&c.safety.tool_denylist)), (vec!["rm"], vec!["t"]));
     assert_eq!((texts(&c.allowed_commands), texts(&c.allowed_hosts)), (vec!["make"], vec!["a.example"]));
@@ -75,6 +76,7 @@ fn each_widening_is_ignored_by_name() {
         (r#"{ "allowedHosts": ["evil.example"] }"#, "allowedHosts"),
         (r#"{ "allowedPorts": [22] }"#, "allowedPorts"),
         (r#"{ "safety": { "mode": "allow" } }"#, "safety.mode"),
+        (r#"{ "safety": { "gate": "off" } }"#, "safety.gate"),
         (r#"{ "safety": { "allowlist": ["rm"] } }"#, "safety.allowlist"),
         (r#"{ "safety": { "toolAllowlist": ["x"] } }"#, "safety.toolAllowlist"),
         (r#"{ "safety": { "approvalTimeoutMs": 900000 } }"#, "safety.approvalTimeoutMs"),

@@ -1,0 +1,132 @@
+//! The gate before a run: what passes, what is asked, what is refused, and what remains of it.
+
+use serde_json::Value;
+
+use super::approval::Person;
+use super::support::Room;
+
+fn events(room: &Room) -> Vec<Value> {
+    room.run(&["log", "--json"]).expect(0).json().as_array().unwrap().clone()
+}
+
+#[test]
+fn what_is_refused_does_not_run_and_says_why() {
+    let room = Room::new();
+    let ran = room.run(&["run", "-c", "touch ran; rm -rf /usr"]).expect(126);
+    assert!(
+        ran.stderr.contains("`/usr` must not be removed [dangerous_removal/critical-path]"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!room.project.join("ran").exists(), "no part of it ran");
+    let log = events(&room);
+    assert_eq!((log[0]["status"].as_str(), log[0]["blocked"].as_bool()), (Some("failed"), Some(true)));
+    assert_eq!(log[0]["gate"]["outcome"], "denied");
+    assert_eq!(log[0]["gate"]["findings"][0]["rule"], "critical-path");
+    let table = room.run(&["log"]).expect(0).stdout;
+    assert!(table.contains("refused"), "{table}");
+    let violations = room.run(&["violations", "--json"]).expect(0).json();
+    assert_eq!(violations[0]["violation"]["kind"], "critical_path_removal");
+}
+
+#[test]
+fn a_refusal_is_one_json_result() {
+    let room = Room::new();
+    let ran = room.run(&["run", "--json", "--", "rm", "-rf", "/usr"]).expect(126);
+    let result = ran.json();
+    assert_eq!((result["exitCode"].as_i64(), result["blocked"].as_bool()), (Some(126), Some(true)));
+    assert_eq!(result["violations"][0]["kind"], "critical_path_removal");
+    assert_eq!(result["violations"][0]["rule"], "dangerous_removal/critical-path");
+}
+
+#[test]
+fn without_anybody_to_ask_a_question_is_a_refusal_that_says_how_to_change_it() {
+    let room = Room::new();
+    let ran = room.run(&["run", "--", "git", "push", "--force"]).expect(126);
+    assert!(ran.stderr.contains("a person has to be asked, and there is none"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("ringfence rules add 'git push'"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_person_is_asked_once_and_always_becomes_a_rule() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    room.write(room.ringfence_home.join("sandbox.json"), "{\n  // mine\n  \"ask\": \"on\"\n}\n");
+    let command = ["run", "--", "git", "push", "--force", "nowhere"];
+    let mut person = Person::at_terminal(&room, &command);
+    person.sees("the history that others have is replaced");
+    person.presses("d");
+    let (code, screen) = person.leaves();
+    assert_eq!(code, 126, "{screen}");
+
+    let mut person = Person::at_terminal(&room, &command);
+    person.sees("everything like `git push`");
+    person.presses("a");
+    let (code, screen) = person.leaves();
+    assert_ne!(code, 126, "git itself ran and found no repository: {screen}");
+    let file = std::fs::read_to_string(room.ringfence_home.join("sandbox.json")).unwrap();
+    assert!(file.contains("// mine") && file.contains("\"git push\""), "{file}");
+
+    let again = room.run(&["run", "--", "git", "push", "--force", "elsewhere"]);
+    assert_ne!(again.code, 126, "{}", again.stderr);
+    let outcomes: Vec<_> = events(&room).iter().map(|entry| entry["gate"]["outcome"].clone()).collect();
+    assert_eq!(outcomes[1..3], [Value::from("approved"), Value::from("not_approved")]);
+}
+
+#[test]
+fn what_the_fence_asks_about_is_not_asked_twice() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    room.write(room.home.join(".ssh/config"), "Host treasure\n");
+    let ran = room.run(&["run", "--", "cat", "../.ssh/config"]).expect(1);
+    assert!(ran.stderr.contains("Permission denied"), "the fence decides: {}", ran.stderr);
+    assert_eq!(events(&room)[0]["gate"]["outcome"], "left_to_the_fence");
+}
+
+#[test]
+fn people_can_do_without_unless_the_configuration_requires_it() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let ran = room.run(&["run", "--no-gate", "-c", "eval 'exit 7'"]).expect(7);
+    assert!(ran.stderr.is_empty(), "{}", ran.stderr);
+    assert_eq!(events(&room)[0]["gate"]["outcome"], "skipped");
+
+    // A project may require the gate, and may not switch it off.
+    room.write(room.project.join(".ringfence/sandbox.json"), r#"{ "safety": { "gate": "required" } }"#);
+    room.run(&["run", "--no-gate", "--", "true"]).expect(125);
+    room.run(&["run", "--", "true"]).expect(0);
+    room.write(room.project.join(".ringfence/sandbox.json"), r#"{ "safety": { "gate": "off" } }"#);
+    let ran = room.run(&["run", "--", "rm", "-rf", "/usr"]).expect(126);
+    assert!(ran.stderr.contains("may only tighten"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_session_judges_each_command_where_its_shell_is() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    std::fs::create_dir(room.project.join("build")).unwrap();
+    room.write(room.project.join("build/old"), "");
+    let lines = [
+        r#"{"id":1,"command":"cd build"}"#,
+        r#"{"id":2,"command":"rm -rf *; ls | wc -l"}"#,
+        r#"{"id":3,"command":"cd /"}"#,
+        r#"{"id":4,"command":"rm -rf *"}"#,
+        "",
+    ]
+    .join("\n");
+    let results = room.session(&lines);
+    let result = |id: i64| {
+        results.iter().find(|line| line["id"] == id && line["event"] == "result").unwrap()["result"].clone()
+    };
+    assert_eq!(result(2)["stdout"], "0\n", "{results:?}");
+    assert_eq!(result(4)["exitCode"], 126, "{results:?}");
+    assert_eq!(result(4)["violations"][0]["kind"], "critical_path_removal");
+}

@@ -1,0 +1,137 @@
+//! Whether a command may run: judged before it does, by the rules of one project.
+//!
+//! [`Gatekeeper::admit`] is the one way: *allow* runs, *ask* asks whoever the caller brings, *deny* is refused.
+//! It is advice and approval; whatever it lets pass runs inside the fence.
+//!
+//! What the fence itself will refuse and ask about, exactly and at the moment it happens, is not asked here a
+//! second time: `cat ~/.ssh/config` passes the gate when the policy denies that file.
+
+mod outcome;
+mod quote;
+
+use std::path::PathBuf;
+
+pub use ringfence_gate::rules::{CommandRule, List, RuleError};
+pub use ringfence_gate::{Decision, Finding, Gate, Language, Options, Request, Verdict, policy, risk, rules};
+use ringfence_model::config::{GateMode, Launcher};
+use ringfence_model::{Access, Command, Decision as Answer, DenyReason, PathOutcome, Policy, Result};
+
+pub use outcome::{Admission, EVENT, Passed, REFUSED, Refusal, Why, invalid_rule};
+pub use quote::text_of;
+
+use crate::config::{self, Change};
+use crate::setup::Setup;
+
+/// Judges what is to run in one project.
+#[derive(Debug, Clone)]
+pub struct Gatekeeper {
+    gate: Gate,
+    mode: GateMode,
+    home: String,
+    project: String,
+    /// None: files are not fenced in, so nothing can be left to the fence.
+    policy: Option<Policy>,
+    user_file: PathBuf,
+}
+
+/// What a caller does with a question: a person's answer, or none when there is nobody to ask.
+pub type AskFn<'a> = &'a dyn Fn(&str, &Verdict) -> Option<Answer>;
+
+impl Gatekeeper {
+    /// The gate that a project's configuration describes.
+    pub fn new(setup: &Setup) -> Result<Self> {
+        let config = &setup.loaded.config;
+        let options = Options::from_config(&config.safety, config.validation_strictness)
+            .map_err(|error| invalid_rule(&error))?;
+        Ok(Self {
+            gate: Gate::new(options),
+            mode: config.safety.gate,
+            home: setup.home.to_string_lossy().into_owned(),
+            project: setup.project.to_string_lossy().into_owned(),
+            policy: (!setup.is_switched_off() && config.launcher != Launcher::NetworkOnly)
+                .then(|| setup.policy()),
+            user_file: setup.ringfence_home.join("sandbox.json"),
+        })
+    }
+
+    /// Whether anything is judged, and who may say otherwise.
+    #[must_use]
+    pub fn mode(&self) -> GateMode {
+        self.mode
+    }
+
+    /// The directory in which commands begin.
+    #[must_use]
+    pub fn project(&self) -> &str {
+        &self.project
+    }
+
+    /// What the gate says, and nothing else. `cwd`: where it would run; none when that is not known.
+    #[must_use]
+    pub fn judge(&self, language: Language, code: &str, cwd: Option<&str>) -> Verdict {
+        let mut request = Request::new(language, code, self.home.as_str(), cwd.unwrap_or_default());
+        request.project = Some(self.project.clone());
+        self.gate.judge(&request)
+    }
+
+    /// Whether a command may run, in `cwd` (none: not known). Asks when that is needed; an answer "always"
+    /// becomes a rule in the user's own file.
+    pub fn admit(
+        &self,
+        command: &Command,
+        cwd: Option<&str>,
+        ask: AskFn<'_>,
+    ) -> Result<Box<Admission>, Box<Refusal>> {
+        self.admit_code(Language::Shell, &text_of(command), cwd, ask)
+    }
+
+    /// As [`admit`](Self::admit), for code in any language.
+    pub fn admit_code(
+        &self,
+        language: Language,
+        code: &str,
+        cwd: Option<&str>,
+        ask: AskFn<'_>,
+    ) -> Result<Box<Admission>, Box<Refusal>> {
+        let verdict = self.judge(language, code, cwd);
+        let refuse = |verdict, why| Err(Box::new(Refusal::new(code, verdict, why, &self.user_file)));
+        let how = match verdict.decision {
+            _ if self.mode == GateMode::Off => Passed::Unjudged,
+            Decision::Allow => Passed::Allowed,
+            Decision::Deny => return refuse(verdict, Why::Denied),
+            Decision::Ask if self.is_left_to_the_fence(&verdict) => Passed::LeftToTheFence,
+            Decision::Ask => match ask(code, &verdict) {
+                None => return refuse(verdict, Why::NobodyToAsk),
+                Some(Answer::Deny) => return refuse(verdict, Why::NotApproved),
+                Some(Answer::Abort) => return refuse(verdict, Why::Aborted),
+                Some(answer) => Passed::Approved(answer),
+            },
+        };
+        let kept = match (&how, &verdict.proposal) {
+            (Passed::Approved(Answer::AllowPermanent), Some(rule)) => Some(self.keep(rule)),
+            _ => None,
+        };
+        Ok(Box::new(Admission { code: code.to_owned(), verdict, how, kept }))
+    }
+
+    /// Lets commands that a rule matches pass from now on.
+    pub fn keep(&self, rule: &str) -> Result<Change> {
+        config::add_rule(&self.user_file, List::Allow, rule)
+    }
+
+    /// Whether everything that would be asked about is what the fence refuses, and asks about itself: a file on
+    /// the deny list, or a connection. A file that a person granted was asked about before.
+    fn is_left_to_the_fence(&self, verdict: &Verdict) -> bool {
+        let Some(policy) = &self.policy else { return false };
+        let held = |path: &String| {
+            let decided = policy.filesystem.decide(path.as_ref(), Access::Read);
+            decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)
+        };
+        let mut asking = verdict.findings.iter().filter(|finding| finding.decision == Decision::Ask);
+        asking.all(|finding| match (finding.check, finding.rule) {
+            ("secrets", _) => finding.path.as_ref().is_some_and(held),
+            ("system", "raw-connection") => !policy.network.allow_network,
+            _ => false,
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! What came of a judgement, for the caller, the agent and the ledger.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use ringfence_gate::rules::RuleError;
+use ringfence_gate::{Decision, Finding, Verdict};
+use ringfence_ledger::{Decided, Event, ExecutionId, now_ms};
+use ringfence_model::{
+    Assurance, Decision as Answer, Error, ErrorKind, ExecResult, Operation, PolicyMode, Usage, Violation,
+    ViolationKind,
+};
+use serde_json::json;
+
+use crate::config::Change;
+
+/// The exit code of a command that was refused: found, and cannot be run.
+pub const REFUSED: i32 = 126;
+
+/// Why a command may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passed {
+    Allowed,
+    /// A person said so.
+    Approved(Answer),
+    /// The fence refuses what would be asked about, and asks itself.
+    LeftToTheFence,
+    /// The gate is switched off.
+    Unjudged,
+}
+
+/// A command that may run.
+#[derive(Debug)]
+pub struct Admission {
+    pub code: String,
+    pub verdict: Verdict,
+    pub how: Passed,
+    /// What became of the rule that "always" asked for.
+    pub kept: Option<Result<Change, Error>>,
+}
+
+impl Admission {
+    /// What the ledger keeps about it; nothing for what passed without a word.
+    #[must_use]
+    pub fn records(&self, execution: ExecutionId, by: &str) -> (Option<Event>, Option<Decided>) {
+        let word = match self.how {
+            Passed::Allowed | Passed::Unjudged => return (None, None),
+            Passed::LeftToTheFence => "left_to_the_fence",
+            Passed::Approved(_) => "approved",
+        };
+        let decided = match self.how {
+            Passed::Approved(answer) => Some(decided(&self.code, &self.verdict, answer, execution, by)),
+            _ => None,
+        };
+        (Some(event(&self.verdict, word, execution)), decided)
+    }
+}
+
+/// Why a command may not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// A rule refuses it without a question.
+    Denied,
+    /// A person, or the clock, said no.
+    NotApproved,
+    /// A person said no, and wants everything to end.
+    Aborted,
+    /// A person would have to be asked, and there is none.
+    NobodyToAsk,
+}
+
+/// A command that may not run.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    pub code: String,
+    pub verdict: Verdict,
+    pub why: Why,
+    user_file: PathBuf,
+}
+
+impl Refusal {
+    pub(super) fn new(code: &str, verdict: Verdict, why: Why, user_file: &Path) -> Self {
+        Self { code: code.to_owned(), verdict, why, user_file: user_file.to_owned() }
+    }
+
+    /// What decided, strictest first.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.verdict.findings.iter().filter(|finding| finding.decision != Decision::Allow)
+    }
+
+    /// The kind of failure that a tool reports.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self.why {
+            Why::Denied => ErrorKind::CommandNotAllowed,
+            Why::NotApproved | Why::Aborted | Why::NobodyToAsk => ErrorKind::ApprovalDenied,
+        }
+    }
+
+    /// One sentence: what was refused, and by which rule.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let why = match self.why {
+            Why::Denied => "the gate refuses it",
+            Why::NotApproved | Why::Aborted => "it was not approved",
+            Why::NobodyToAsk => "a person has to be asked, and there is none",
+        };
+        let mut text = why.to_owned();
+        for (index, finding) in self.findings().take(4).enumerate() {
+            let join = if index == 0 { ": " } else { "; " };
+            let _ = write!(text, "{join}{} [{}/{}]", finding.message, finding.check, finding.rule);
+        }
+        text
+    }
+
+    /// What to do about it, most useful first.
+    #[must_use]
+    pub fn hints(&self) -> Vec<String> {
+        let mut hints: Vec<String> = Vec::new();
+        for finding in self.findings().take(4) {
+            if !finding.suggestion.is_empty() && !hints.iter().any(|hint| hint == finding.suggestion) {
+                hints.push(finding.suggestion.to_owned());
+            }
+        }
+        if let (Why::NobodyToAsk | Why::NotApproved, Some(rule)) = (self.why, &self.verdict.proposal) {
+            let file = self.user_file.display();
+            hints.push(format!("to let such commands pass: ringfence rules add '{rule}' (in {file})"));
+        }
+        hints
+    }
+
+    #[must_use]
+    pub fn error(&self) -> Error {
+        let error = Error::new(self.kind(), self.message());
+        self.hints().into_iter().fold(error, Error::hint)
+    }
+
+    /// The refusal as it is recorded: by the kind of the check that decided.
+    #[must_use]
+    pub fn violation(&self) -> Violation {
+        let first = self.findings().next();
+        let kind = first.map_or(ViolationKind::CommandBlocked, |finding| finding.kind);
+        Violation {
+            kind,
+            severity: first.map_or_else(|| kind.default_severity(), |finding| finding.severity),
+            operation: Operation::Execute,
+            resource: first.and_then(|finding| finding.path.clone()).unwrap_or_else(|| self.code.clone()),
+            access: None,
+            reason: None,
+            rule: first.map(|finding| format!("{}/{}", finding.check, finding.rule)),
+            rule_source: None,
+            pid: None,
+            program: None,
+            argv: vec![],
+            time_ms: now_ms(),
+            certain: true,
+            blocked: true,
+            message: self.message(),
+        }
+    }
+
+    /// The result of a command that never ran.
+    #[must_use]
+    pub fn result(&self) -> ExecResult {
+        let violation = self.violation();
+        ExecResult {
+            stdout: vec![],
+            stderr: format!("ringfence: refused: {}\n", self.message()).into_bytes(),
+            exit_code: REFUSED,
+            signal: None,
+            blocked: true,
+            blocked_reason: Some(violation.message.clone()),
+            blocked_resource: Some(violation.resource.clone()),
+            violations: vec![violation],
+            timed_out: false,
+            truncated: false,
+            restarted: false,
+            duration_ms: 0.0,
+            usage: Usage::default(),
+            sandbox: Assurance {
+                requested: PolicyMode::Restricted,
+                effective: PolicyMode::Restricted,
+                active: false,
+                adapter: "gate".to_owned(),
+                layers: vec![],
+                degraded: vec![],
+            },
+        }
+    }
+
+    /// What the ledger keeps about it, beside the violation.
+    #[must_use]
+    pub fn records(&self, execution: ExecutionId, by: &str) -> (Event, Option<Decided>) {
+        let word = match self.why {
+            Why::Denied => "denied",
+            Why::NotApproved | Why::Aborted => "not_approved",
+            Why::NobodyToAsk => "nobody_to_ask",
+        };
+        let answer = match self.why {
+            Why::NotApproved => Some(Answer::Deny),
+            Why::Aborted => Some(Answer::Abort),
+            Why::Denied | Why::NobodyToAsk => None,
+        };
+        let decided = answer.map(|answer| decided(&self.code, &self.verdict, answer, execution, by));
+        (event(&self.verdict, word, execution), decided)
+    }
+}
+
+/// The kind of the events in which the ledger keeps verdicts.
+pub const EVENT: &str = "gate";
+
+fn event(verdict: &Verdict, outcome: &str, execution: ExecutionId) -> Event {
+    let body = json!({
+        "verdict": verdict.decision,
+        "risk": verdict.risk.level,
+        "outcome": outcome,
+        "findings": verdict.findings,
+    });
+    Event { execution_id: Some(execution), ..Event::now(EVENT, body) }
+}
+
+fn decided(code: &str, verdict: &Verdict, answer: Answer, execution: ExecutionId, by: &str) -> Decided {
+    let asked = verdict.findings.iter().find(|finding| finding.decision == Decision::Ask);
+    Decided {
+        time_ms: now_ms(),
+        execution_id: Some(execution),
+        decision: answer,
+        kind: "command".to_owned(),
+        resource: verdict.proposal.clone().unwrap_or_else(|| verdict.intent.clone()),
+        access: None,
+        reason: asked.map(|finding| finding.message.clone()),
+        command: Some(code.to_owned()),
+        key: None,
+        by: by.to_owned(),
+    }
+}
+
+/// A rule of the configuration that cannot be read, or does not do what its examples say.
+#[must_use]
+pub fn invalid_rule(error: &RuleError) -> Error {
+    Error::new(ErrorKind::InvalidConfig, error.to_string())
+        .hint("`ringfence config check` shows where it is written")
+}
