@@ -5,6 +5,7 @@ mod live;
 mod records;
 #[cfg(test)]
 mod reference;
+mod rules;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub(crate) use inspect::{
 };
 pub(crate) use live::{Session, Shell};
 pub(crate) use records::{Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
+pub(crate) use rules::{AddRule, ListRules, Rules, RulesCommand, TestRules};
 
 /// Run what an agent wants to run, so that normal work is never disturbed and harm never leaves the fence
 #[derive(Debug, Parser)]
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Violations(Violations),
     /// List and take back what a person granted
     Grants(Grants),
+    /// Keep rules: commands that pass, or are refused, without a question
+    Rules(Rules),
     /// Print a completion script for a shell
     Completions(Completions),
 }

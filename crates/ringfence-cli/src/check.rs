@@ -28,6 +28,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode> {
     }
     let config = &setup.loaded.config;
     let options = Options::from_config(&config.safety, config.validation_strictness)
+        .and_then(|options| options.restricted_to(&config.allowed_commands, &config.blocked_commands))
         .map_err(|error| Error::new(ErrorKind::Validation, error.to_string()))?;
     let gate = Gate::new(options);
     let home = args.home.clone().unwrap_or_else(|| setup.home.to_string_lossy().into_owned());

@@ -5,7 +5,7 @@
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
 //! | [`gate`] | what is judged before it runs |
-//! | [`run`], [`session`], [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`completions`] | the commands |
+//! | [`run`], [`session`], [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
 //! | [`report`] | errors and refusals in words, and exit codes |
@@ -28,6 +28,7 @@ mod log;
 mod output;
 mod places;
 mod report;
+mod rules;
 mod run;
 #[cfg(target_os = "linux")]
 mod session;
@@ -79,6 +80,7 @@ fn execute(command: Command) -> Result<ExitCode> {
         Command::Log(args) => log::log(&args),
         Command::Violations(args) => violations::violations(&args),
         Command::Grants(args) => grants::grants(&args),
+        Command::Rules(args) => rules::rules(&args),
         Command::Completions(args) => completions::completions(&args),
     }
 }

@@ -24,6 +24,8 @@ pub struct Options {
     pub allow: Vec<CommandRule>,
     /// Commands that are refused without asking.
     pub deny: Vec<CommandRule>,
+    /// When not empty: commands that none of these mentions are refused.
+    pub only: Vec<CommandRule>,
 }
 
 impl Options {
@@ -37,7 +39,19 @@ impl Options {
             strictness,
             allow: read(&safety.allowlist, List::Allow)?,
             deny: read(&safety.denylist, List::Deny)?,
+            only: vec![],
         })
+    }
+
+    /// Takes over the lists of what may run at all (`allowedCommands`, `blockedCommands`).
+    pub fn restricted_to(mut self, allowed: &[Entry], blocked: &[Entry]) -> Result<Self, RuleError> {
+        for entry in blocked {
+            self.deny.push(CommandRule::parse(entry, List::Deny)?);
+        }
+        for entry in allowed {
+            self.only.push(CommandRule::parse(entry, List::Allow)?);
+        }
+        Ok(self)
     }
 }
 
@@ -195,6 +209,13 @@ impl Gate {
             }
             let inner = context.seen[index + 1..].iter().any(|other| seen.span.contains(other.span));
             let transparent = crate::is_wrapper(&seen.name) && inner;
+            if !options.only.is_empty()
+                && !transparent
+                && !options.only.iter().any(|rule| rule.matches(seen, List::Allow))
+            {
+                let message = format!("`{}` is not among the commands that may run", seen.name);
+                refused.push(by_rule("only", Decision::Deny, seen.span.into(), message, Some(seen.number)));
+            }
             if options.allow.iter().any(|rule| rule.matches(seen, List::Allow)) {
                 allowed.push(seen.number);
             } else if options.mode == SafetyMode::Deny && !transparent {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use super::support::{Ran, Room};
 
-const COMMANDS: [&[&str]; 12] = [
+const COMMANDS: [&[&str]; 15] = [
     &["run"],
     &["doctor"],
     &["explain"],
@@ -17,6 +17,9 @@ const COMMANDS: [&[&str]; 12] = [
     &["violations"],
     &["grants", "list"],
     &["grants", "revoke"],
+    &["rules", "add"],
+    &["rules", "list"],
+    &["rules", "test"],
     &["completions"],
 ];
 

@@ -130,3 +130,29 @@ fn a_session_judges_each_command_where_its_shell_is() {
     assert_eq!(result(4)["exitCode"], 126, "{results:?}");
     assert_eq!(result(4)["violations"][0]["kind"], "critical_path_removal");
 }
+
+#[test]
+fn rules_are_kept_listed_and_tried() {
+    let room = Room::new();
+    room.run(&["rules", "add", "a; b"]).expect(2);
+    room.run(&["rules", "add", "--deny", "npm publish # match: npm pack"]).expect(2);
+    assert!(!room.ringfence_home.join("sandbox.json").exists(), "what is no rule is not written");
+    room.run(&["rules", "add", "git push"]).expect(0);
+    room.run(&["rules", "add", "--deny", "npm publish # match: npm publish -x | notMatch: npm pack"])
+        .expect(0);
+    let listed = room.run(&["rules", "list", "--json"]).expect(0).json();
+    assert_eq!((&listed[0]["list"], &listed[1]["rule"]), (&Value::from("deny"), &Value::from("git push")));
+    assert!(listed[0]["source"].as_str().unwrap().contains("sandbox.json"), "{listed}");
+    room.run(&["rules", "test"]).expect(0);
+    let matching = room.run(&["rules", "test", "--json", "cd x && env A=1 /usr/bin/npm publish"]).expect(0);
+    assert_eq!(matching.json()[0]["list"], "deny");
+    room.run(&["rules", "test", "ls"]).expect(1);
+
+    // A rule whose examples do not hold is an error with its place, and nothing is run by it.
+    room.configure("{\n  \"safety\": {\n    \"allowlist\": [\"ls # notMatch: ls -l\"]\n  }\n}\n");
+    let checked = room.run(&["config", "check"]);
+    assert_ne!(checked.code, 0);
+    assert!(format!("{}{}", checked.stdout, checked.stderr).contains("sandbox.json:3"), "{checked:?}");
+    room.run(&["rules", "test"]).expect(2);
+    room.run(&["run", "--", "true"]).expect(125);
+}

@@ -178,3 +178,21 @@ fn lists_of_programs() {
         assert!(!check(&open, code, true), "{code}");
     }
 }
+
+#[test]
+fn lists_of_what_may_run_at_all_are_enforced() {
+    let entries = |texts: &[&str]| texts.iter().map(|text| Entry::by_call(*text)).collect::<Vec<_>>();
+    let options =
+        Options::default().restricted_to(&entries(&["git", "ls"]), &entries(&["git push"])).unwrap();
+    let gate = Gate::new(options);
+    for (code, want) in [
+        ("git status && ls", Decision::Allow),
+        ("git log | ls", Decision::Allow),
+        ("ls; cat x", Decision::Deny),
+        ("git -C . push", Decision::Deny),
+        ("sh -c 'cat x'", Decision::Deny),
+    ] {
+        let verdict = gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project"));
+        assert_eq!(verdict.decision, want, "{code}: {:?}", verdict.findings);
+    }
+}

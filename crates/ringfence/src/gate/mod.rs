@@ -42,6 +42,7 @@ impl Gatekeeper {
     pub fn new(setup: &Setup) -> Result<Self> {
         let config = &setup.loaded.config;
         let options = Options::from_config(&config.safety, config.validation_strictness)
+            .and_then(|options| options.restricted_to(&config.allowed_commands, &config.blocked_commands))
             .map_err(|error| invalid_rule(&error))?;
         Ok(Self {
             gate: Gate::new(options),
