@@ -191,11 +191,13 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
     stage::start_and_reap(&Stage {
         plan: &parcel.plan,
         exec: &parcel.exec,
+        passed: &parcel.exec.passed,
         stdio: STDIO,
         tty: parcel.tty,
         control,
         wait_for_go: false,
         maps: None,
+        landlocked: false,
         tied: false,
     })
 }

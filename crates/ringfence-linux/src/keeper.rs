@@ -47,11 +47,13 @@ pub fn launch(
     let stage = Stage {
         plan,
         exec,
+        passed: &exec.passed,
         stdio,
         tty,
         control: inside.as_fd(),
         wait_for_go: place.is_some(),
         maps: kept.network.then(|| maps.borrow()),
+        landlocked: false,
         tied: true,
     };
     let flags = if kept.network { libc::CLONE_NEWUSER | libc::CLONE_NEWNET } else { 0 };
@@ -129,12 +131,12 @@ fn keep(
     }
     let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
-    let payload = stage::start_payload(stage)?;
+    let payload = stage::start(stage)?;
     let remover = remover.as_ref().map_or(parent.as_raw_fd(), |(_, pidfd)| pidfd.as_raw_fd());
     let keep = &mut [stage.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd(), remover];
     stage::become_reaper(c"ringfence-keep", keep)?;
     let signal_all = descendants::signal_all;
-    stage::reap_until_done(stage.control, signals.as_fd(), Some(parent), payload, signal_all);
+    stage::reap_until_done(stage, signals.as_fd(), Some(parent), payload, signal_all);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Starting a sandbox: the one spawn path of the native launcher.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -174,11 +174,13 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     let stage = Stage {
         plan,
         exec,
+        passed: &exec.passed,
         stdio,
         tty,
         control: inside.as_fd(),
         wait_for_go: place.is_some(),
         maps: Some(maps.borrow()),
+        landlocked: false,
         tied: false,
     };
     match sys::clone(NAMESPACES).map_err(|errno| LaunchError::Clone(errno.into()))? {
@@ -226,7 +228,51 @@ impl Maps {
     }
 }
 
+/// A way into a running sandbox, for more commands than its first one.
+#[derive(Debug)]
+pub struct Door {
+    control: OwnedFd,
+}
+
+impl Door {
+    /// Starts the sandbox's [`Exec`] once more, beside what runs: with these descriptors under these numbers, the
+    /// first of them as its standard ones, or with a terminal. What it leaves behind ends with it, and it ends
+    /// with the sandbox.
+    pub fn another(
+        &self,
+        given: &[(BorrowedFd<'_>, RawFd)],
+        terminal: Option<Winsize>,
+    ) -> Result<Sandboxed, LaunchError> {
+        let failed = |errno: Errno| LaunchError::Control(errno.into());
+        let (host, inside) = control_pair()?;
+        Message::Another.send(self.control.as_fd(), Some(inside.as_fd())).map_err(failed)?;
+        drop(inside);
+        for (fd, target) in given {
+            Message::Given { target: *target }.send(host.as_fd(), Some(*fd)).map_err(failed)?;
+        }
+        let (rows, columns) = terminal.map_or((0, 0), |size| (size.ws_row.max(1), size.ws_col.max(1)));
+        Message::Begin { rows, columns }.send(host.as_fd(), None).map_err(failed)?;
+        let mut fds = [PollFd::new(&host, PollFlags::IN)];
+        while let Err(Errno::INTR) = poll(&mut fds, Some(&PATIENCE_AT_START)) {}
+        if fds[0].revents().is_empty() {
+            return Err(failed(Errno::TIMEDOUT));
+        }
+        match Message::receive_with_descriptor(host.as_fd()) {
+            Ok((Message::Ready, Some(pidfd))) => {
+                Ok(Sandboxed { pid: 0, pidfd, control: host, end: End::Ask })
+            }
+            Ok(_) => Err(failed(Errno::BADMSG)),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+}
+
 impl Sandboxed {
+    /// For a sandbox whose command is [held](Exec::held).
+    pub fn door(&self) -> std::io::Result<Door> {
+        Ok(Door { control: self.control.try_clone()? })
+    }
+
     /// Puts the first process under limits and lets it go on; ends it where that fails.
     pub(crate) fn placed(&self, plan: &Plan, place: Place<'_>) -> Result<(), LaunchError> {
         let Some(place) = place else { return Ok(()) };

@@ -26,3 +26,4 @@ pub mod steps;
 pub mod supervisor;
 pub mod sys;
 pub mod warden;
+mod wing;

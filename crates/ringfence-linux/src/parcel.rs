@@ -83,6 +83,7 @@ pub(crate) fn pack(plan: &Plan, exec: &Exec, passed: &[Passed], tty: Option<Wins
         out.number(u64::from(passed.source.unsigned_abs()));
         out.number(u64::from(passed.target.unsigned_abs()));
     });
+    out.number(u64::from(exec.held));
     out.list(tty.iter(), |out, size| {
         for number in [size.ws_row, size.ws_col, size.ws_xpixel, size.ws_ypixel] {
             out.number(u64::from(number));
@@ -218,6 +219,7 @@ impl<'a> Reader<'a> {
             env: CStringArray::new(self.list(Self::text)?),
             cwd: self.text()?,
             passed: self.list(|from| Some(Passed { source: from.small()?, target: from.small()? }))?,
+            held: self.flag()?,
         };
         let tty = self.list(|from| {
             Some(Winsize {
@@ -262,6 +264,7 @@ mod tests {
             env: CStringArray::new(vec![c"A=b c".into()]),
             cwd: c"/".into(),
             passed: vec![Passed { source: 130, target: 90 }],
+            held: true,
         }
     }
 

@@ -153,6 +153,8 @@ pub struct Exec {
     pub cwd: CString,
     /// Besides the standard ones.
     pub passed: Vec<Passed>,
+    /// It is not started by itself, but as often as somebody asks for it; see [`crate::launch::Door`].
+    pub held: bool,
 }
 
 /// A descriptor that the command gets under a number of our choice. All others are closed.

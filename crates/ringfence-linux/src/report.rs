@@ -140,6 +140,14 @@ pub enum Message {
     Failed { step: Step, detail: u32, errno: i32 },
     /// Init → host, where another program built the sandbox: it is there, and init is ours.
     Ready,
+    /// Init → host: it has no command of its own, and waits for what it is asked for.
+    Held,
+    /// Host → init, with a socket: start another command, which is talked about there.
+    Another,
+    /// Host → the keeper of such a command, with a descriptor: the command has it under this number.
+    Given { target: i32 },
+    /// The last word before such a command starts. With rows it gets a terminal of this size.
+    Begin { rows: u16, columns: u16 },
 }
 
 const SIZE: usize = 32;
@@ -157,6 +165,10 @@ impl Message {
             }
             Self::Failed { step, detail, errno } => (7, errno, detail, u64::from(step as u32), 0),
             Self::Ready => (8, 0, 0, 0, 0),
+            Self::Held => (9, 0, 0, 0, 0),
+            Self::Another => (10, 0, 0, 0, 0),
+            Self::Given { target } => (11, target, 0, 0, 0),
+            Self::Begin { rows, columns } => (12, 0, 0, rows.into(), columns.into()),
         };
         let mut bytes = [0; SIZE];
         bytes[0..4].copy_from_slice(&tag.to_ne_bytes());
@@ -184,6 +196,10 @@ impl Message {
             6 => Self::Exited { status: a, alone: b != 0, cpu_us: long(16), max_rss_kib: long(24) },
             7 => Self::Failed { step: Step::from_number(word(16))?, detail: b, errno: a },
             8 => Self::Ready,
+            9 => Self::Held,
+            10 => Self::Another,
+            11 => Self::Given { target: a },
+            12 => Self::Begin { rows: u16::try_from(long(16)).ok()?, columns: u16::try_from(long(24)).ok()? },
             _ => return None,
         })
     }

@@ -15,16 +15,19 @@ use rustix::process::Signal;
 
 use crate::landlock::{Rights, Ruleset};
 use crate::mounts;
-use crate::plan::{Exec, LOWEST_SOURCE, Plan};
+use crate::plan::{Exec, LOWEST_SOURCE, Passed, Plan};
 use crate::report::{Message, Step};
 use crate::seccomp;
 use crate::sys::{self, Cloned, Sys};
+use crate::wing;
 
 /// Everything the child needs, prepared before the clone.
 #[derive(Debug)]
 pub(crate) struct Stage<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) exec: &'a Exec,
+    /// The command's descriptors besides the standard ones.
+    pub(crate) passed: &'a [Passed],
     /// The three standard descriptors of the command; ignored with a terminal.
     pub(crate) stdio: [RawFd; 3],
     /// Give the command a terminal of its own and send its master to the host.
@@ -35,6 +38,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) wait_for_go: bool,
     /// None in a sandbox whose namespaces somebody else made.
     pub(crate) maps: Option<IdMaps<'a>>,
+    /// Landlock holds already.
+    pub(crate) landlocked: bool,
     /// The command ends when the process that started it does. Pid 1 of a namespace needs no such tie.
     pub(crate) tied: bool,
 }
@@ -133,10 +138,10 @@ fn still_there(control: BorrowedFd<'_>) -> Sys<()> {
 /// Starts the command and reaps as pid 1 until it ends.
 pub(crate) fn start_and_reap(stage: &Stage<'_>) -> Result<(), Failure> {
     let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
-    let payload = start_payload(stage)?;
+    let payload = start(stage)?;
     close_all_but(&mut [stage.control.as_raw_fd(), signals.as_raw_fd()]).or_fail(Step::Stdio)?;
     become_reaper(c"ringfence-init", &mut [stage.control.as_raw_fd(), signals.as_raw_fd()])?;
-    reap_until_done(stage.control, signals.as_fd(), None, payload, sys::kill_everyone);
+    reap_until_done(stage, signals.as_fd(), None, payload, sys::kill_everyone);
     Ok(())
 }
 
@@ -270,13 +275,19 @@ fn open_terminal(size: rustix::termios::Winsize) -> Sys<(OwnedFd, OwnedFd)> {
 /// Reaps until the command ends (or the host is gone), then returns: whoever is left must be ended, which
 /// the end of a pid 1 does by itself. `parent` becomes readable when the host is gone, for who cannot tell
 /// from the control socket. `signal_all` passes a signal on to everything inside.
+///
+/// Without a command it goes on until the host is gone. Asked for another, it starts that beside.
 pub(crate) fn reap_until_done(
-    control: BorrowedFd<'_>,
+    stage: &Stage<'_>,
     signals: BorrowedFd<'_>,
     parent: Option<BorrowedFd<'_>>,
-    payload: i32,
+    payload: Option<i32>,
     signal_all: fn(i32),
 ) {
+    let control = stage.control;
+    if payload.is_none() && Message::Held.send(control, None).is_err() {
+        return;
+    }
     loop {
         let mut fds = [
             PollFd::new(&control, PollFlags::IN),
@@ -297,7 +308,7 @@ pub(crate) fn reap_until_done(
             let mut drained = [0_u8; 128];
             let _ = rustix::io::read(signals, &mut drained);
             while let Ok(Some(reaped)) = sys::reap() {
-                if reaped.pid == payload {
+                if Some(reaped.pid) == payload {
                     let ended = Message::Exited {
                         status: reaped.status,
                         alone: sys::end_everyone(),
@@ -310,8 +321,9 @@ pub(crate) fn reap_until_done(
             }
         }
         if control_events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-            match Message::receive(control) {
-                Ok(Message::Terminate { signal }) if signal != libc::SIGKILL => signal_all(signal),
+            match Message::receive_with_descriptor(control) {
+                Ok((Message::Terminate { signal }, _)) if signal != libc::SIGKILL => signal_all(signal),
+                Ok((Message::Another, Some(socket))) => wing::start(stage, socket),
                 _ => return,
             }
         }
@@ -334,7 +346,7 @@ fn run_payload(stage: &Stage<'_>, tell: BorrowedFd<'_>, terminal: Option<Borrowe
 
 /// The same out of the way of the numbers that the command gets, where it gets any.
 fn lifted<'a>(stage: &Stage<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
-    if stage.exec.passed.is_empty() {
+    if stage.passed.is_empty() {
         return fd;
     }
     match sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE) {
@@ -358,7 +370,7 @@ fn become_command(
     sys::reset_signals();
     rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?;
     // The rules name paths, which the supervisor must not be asked about: so they are made before the filter.
-    let ruleset = landlock_rules(plan)?;
+    let ruleset = if stage.landlocked { None } else { landlock_rules(plan)? };
     let listener = if plan.supervised { listen(plan)? } else { None };
     if let Some(ruleset) = ruleset {
         if listener.is_none() {
@@ -389,7 +401,7 @@ fn become_command(
         }
     }
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
-    for passed in &stage.exec.passed {
+    for passed in stage.passed {
         sys::install_stdio(passed.source, passed.target).or_fail(Step::Stdio)?;
     }
     // Last, because until exec this process has open whatever its host had.
@@ -437,6 +449,41 @@ fn give_back_what_was_kept(plan: &Plan, ruleset: &Ruleset) -> Result<(), Failure
         })?;
     }
     Ok(())
+}
+
+/// Starts the command, or, where it is held, gets ready to be asked for it.
+pub(crate) fn start(stage: &Stage<'_>) -> Result<Option<i32>, Failure> {
+    if stage.exec.held {
+        restrict(stage.plan)?;
+        return Ok(None);
+    }
+    start_payload(stage).map(Some)
+}
+
+/// Applies Landlock to all that will be started. Processes of one sandbox share a domain, or they could not signal
+/// each other.
+fn restrict(plan: &Plan) -> Result<(), Failure> {
+    rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?;
+    let Some(ruleset) = landlock_rules(plan)? else { return Ok(()) };
+    if !plan.supervised || !can_be_supervised(plan)? {
+        give_back_what_was_kept(plan, &ruleset)?;
+    }
+    ruleset.restrict_self().or_fail(Step::Landlock)
+}
+
+/// Whether no supervisor above listens already: tried by a process that ends at once.
+fn can_be_supervised(plan: &Plan) -> Result<bool, Failure> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    match sys::clone(0).or_fail(Step::Supervisor)? {
+        Cloned::Child => sys::exit_now(i32::from(!matches!(listen(plan), Ok(Some(_))))),
+        Cloned::Parent { pidfd, .. } => loop {
+            match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
+                Ok(ended) => return Ok(ended.and_then(|ended| ended.exit_status()) == Some(0)),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno).or_fail(Step::Supervisor),
+            }
+        },
+    }
 }
 
 /// Installs the supervised filter. None when a supervisor above us listens already and the plan has a filter

@@ -26,6 +26,9 @@ pub trait Attend {
     /// The command is about to run, and nothing of it is supervised.
     fn unsupervised(&mut self) {}
 
+    /// The sandbox is there, and waits to be asked for commands.
+    fn held(&mut self) {}
+
     /// The master of the command's terminal.
     fn terminal(&mut self, master: OwnedFd);
 
@@ -98,6 +101,7 @@ pub fn attend(
                 attendant.listener(&fd);
                 listener = Some(fd);
             }
+            Ok((Message::Held, _)) => attendant.held(),
             Ok((Message::Unsupervised, _)) => attendant.unsupervised(),
             Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
             Ok((Message::Exited { status, alone, cpu_us, max_rss_kib }, _)) => {

@@ -74,6 +74,7 @@ mod with_exec {
             env: CStringArray::new(env),
             cwd: c_path(cwd)?,
             passed: vec![],
+            held: false,
         })
     }
 

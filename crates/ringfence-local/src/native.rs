@@ -1,5 +1,7 @@
 //! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
+mod house;
+
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
-use ringfence_linux::launch::{LaunchError, Stdio};
+use ringfence_linux::launch::{LaunchError, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
 use ringfence_linux::seccomp::{self, Precision};
 use ringfence_linux::supervisor::{Ask, Supervisor};
@@ -33,6 +35,8 @@ use crate::scan;
 use crate::terminal::{self, RawTerminal};
 use crate::tripwire;
 use crate::verdict::blocking;
+
+pub(crate) use house::{House, Wing};
 
 pub use crate::streams::{CallersTerminal, Streams};
 
@@ -156,6 +160,7 @@ impl Native {
             usage: Cell::default(),
             created: Cell::default(),
             asker,
+            on_held: None,
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
@@ -165,17 +170,28 @@ impl Native {
             Streams::Capture => run.captured(&request.stdin)?,
             Streams::Terminal(terminal) => (run.on_terminal(terminal)?, Collected::nothing()),
         };
+        self.end_of(run, request, outcome, output, started)
+    }
+
+    fn end_of(
+        &self,
+        run: Run<'_>,
+        request: &ExecRequest,
+        outcome: Outcome,
+        output: Collected,
+        started: Instant,
+    ) -> Result<ExecResult> {
         if let Some(errno) = outcome.exec_errno {
             return Err(command::exec_error(request, errno));
         }
         // With Landlock, only the supervisor makes names, and it makes none of these.
-        if run.created.get() && ready.plan.landlock.is_none() {
-            let fs = &policy.filesystem;
+        if run.created.get() && run.ready.plan.landlock.is_none() {
+            let fs = &self.ground.policy.filesystem;
             let appeared = tripwire::appeared(fs, &self.ground.found, &scan::roots(fs));
             run.violations.borrow_mut().extend(appeared);
         }
         let (violations, usage) = (run.violations.into_inner(), run.usage.into_inner());
-        Ok(self.result(chosen, outcome, output, violations, usage, started))
+        Ok(self.result(run.chosen, outcome, output, violations, usage, started))
     }
 
     fn result(
@@ -259,18 +275,29 @@ struct Run<'a> {
     /// Something may have been created.
     created: Cell<bool>,
     asker: Option<Arc<Asker>>,
+    /// Told when a sandbox without a command of its own is there.
+    on_held: Option<&'a dyn Fn()>,
 }
 
 impl Run<'_> {
-    /// Launches and attends. `ours` are descriptors that must be closed on this side as soon as the command
-    /// has them, or its pipes would never end.
+    /// Launches and attends.
     fn attended<const N: usize>(
         &self,
         stdio: Stdio,
         ours: [OwnedFd; N],
         on_terminal: impl FnMut(OwnedFd),
     ) -> Result<Outcome> {
-        let Ready { plan, policy, watched, .. } = self.ready;
+        self.launched(stdio, ours, |sandbox| self.serve(sandbox, on_terminal))
+    }
+
+    /// Launches, under limits while `serve` works. `ours` are descriptors that must be closed on this side as
+    /// soon as the command has them, or its pipes would never end.
+    fn launched<T, const N: usize>(
+        &self,
+        stdio: Stdio,
+        ours: [OwnedFd; N],
+        serve: impl FnOnce(&Sandboxed) -> Result<T>,
+    ) -> Result<T> {
         let limits = &self.ground.limits;
         let mut group = None;
         let mut place = |pid: i32| {
@@ -286,21 +313,7 @@ impl Run<'_> {
             (self.events)(ExecEvent::Launched);
         }
         drop(ours);
-        let mut report = |violation: Violation| {
-            (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
-            self.violations.borrow_mut().push(violation);
-        };
-        let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
-        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &mut report);
-        let mut attendant =
-            Attendant { supervisor, on_terminal, asker: self.asker.as_deref(), chosen: self.chosen };
-        let wake = self.asker.as_deref().map(Asker::wake);
-        let outcome = attend(plan, &sandbox, self.deadline, wake, &mut attendant);
-        self.created.set(attendant.supervisor.saw_creation());
-        drop(attendant);
-        for violation in self.asker.iter().flat_map(|asker| asker.take_refused()) {
-            report(violation);
-        }
+        let outcome = serve(&sandbox);
         if let Some(group) = group {
             // It cannot be removed before everything inside is gone.
             sandbox.wait();
@@ -308,6 +321,32 @@ impl Run<'_> {
             // What is left of it the janitor removes.
             let _ = group.remove();
             cgroup::settle();
+        }
+        outcome
+    }
+
+    /// Attends to what runs, in its own sandbox or beside others.
+    fn serve(&self, sandbox: &Sandboxed, on_terminal: impl FnMut(OwnedFd)) -> Result<Outcome> {
+        let Ready { plan, policy, watched, .. } = self.ready;
+        let mut report = |violation: Violation| {
+            (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
+            self.violations.borrow_mut().push(violation);
+        };
+        let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
+        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &mut report);
+        let mut attendant = Attendant {
+            supervisor,
+            on_terminal,
+            asker: self.asker.as_deref(),
+            chosen: self.chosen,
+            on_held: self.on_held,
+        };
+        let wake = self.asker.as_deref().map(Asker::wake);
+        let outcome = attend(plan, sandbox, self.deadline, wake, &mut attendant);
+        self.created.set(attendant.supervisor.saw_creation());
+        drop(attendant);
+        for violation in self.asker.iter().flat_map(|asker| asker.take_refused()) {
+            report(violation);
         }
         outcome.map_err(|error| self.launch_failed(error))
     }
@@ -374,6 +413,7 @@ struct Attendant<'a, F> {
     on_terminal: F,
     asker: Option<&'a Asker>,
     chosen: &'a Chosen,
+    on_held: Option<&'a dyn Fn()>,
 }
 
 impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
@@ -389,6 +429,12 @@ impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
     fn unsupervised(&mut self) {
         if self.chosen.built.plan.supervised {
             self.chosen.is_unsupervised();
+        }
+    }
+
+    fn held(&mut self) {
+        if let Some(tell) = self.on_held {
+            tell();
         }
     }
 

@@ -11,4 +11,5 @@ mod suite {
     mod seatbelt_refusals;
     mod shell_protocol;
     mod shell_random;
+    mod shell_shared;
 }

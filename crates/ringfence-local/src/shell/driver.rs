@@ -9,6 +9,8 @@ pub(crate) const NULL: i32 = 90;
 pub(crate) const COMMANDS: i32 = 93;
 pub(crate) const STATUS: i32 = 94;
 const FIRST_OUTPUT: i32 = 80;
+/// Where they are put aside at the start.
+const ASIDE: i32 = 40;
 const _: () = assert!(STATUS < LOWEST_SOURCE && outputs(PAIRS)[0] <= NULL);
 
 /// How many pairs of outputs a shell has. A command whose jobs keep theirs open leaves it to them, and the next
@@ -55,8 +57,8 @@ const SKIP: &str = "if [[ ${FUNCNAME+in} ]]; then builtin return 2; \
 /// The loop. All of it is parsed before the first command runs, so no alias changes it, and it names every
 /// builtin as such, so no function does. What it prints itself goes to the null device.
 ///
-/// The private descriptors are closed around the loop. Bash keeps copies, which no program inherits, and the
-/// first thing in the loop is to copy them, with that property, back to where they were.
+/// No program that bash starts inherits the private descriptors. Bash can't be told so directly; but where it
+/// closes descriptors for a while it keeps copies that have this property, and a copy of such a copy has it too.
 ///
 /// Reporting and reading happen in the condition, so that `continue` in a command leads there too; whatever
 /// goes wrong there (a descriptor is closed, a builtin is disabled) ends the loop, and with it the shell. A
@@ -67,15 +69,19 @@ pub(crate) fn script() -> String {
     let private: Vec<i32> = (0..PAIRS).flat_map(outputs).chain([NULL, COMMANDS, STATUS]).collect();
     let closed: String = private.iter().map(|fd| format!(" {fd}>&-")).collect();
     // Where bash puts copies: from ten on, in this order.
-    let back: String = (10..).zip(&private).map(|(copy, fd)| format!(" {fd}>&{copy}")).collect();
-    let gone: String = (10..).zip(&private).map(|(copy, _)| format!(" {copy}>&-")).collect();
+    let aside: String = (10..)
+        .zip(private.iter().zip(ASIDE..))
+        .map(|(copy, (_, aside))| format!(" {aside}>&{copy}"))
+        .collect();
+    let back: String = private.iter().zip(ASIDE..).map(|(fd, aside)| format!(" {fd}>&{aside}")).collect();
+    let gone: String = private.iter().zip(ASIDE..).map(|(_, aside)| format!(" {aside}>&-")).collect();
     let read = format!("builtin read -r ${{TMOUT:+\"-t99999999\"}} -u {COMMANDS} -N");
     format!(
         r#"
-{{
-builtin shopt -s expand_aliases
+{{ exec{aside}; }}{closed}
 exec{back}
 exec{gone}
+builtin shopt -s expand_aliases
 __ringfence_skip='{SKIP}'
 builtin trap '{LEAVE}' STKFLT
 __ringfence_nonce={READY} __ringfence_status=0 __ringfence_on= __ringfence_undo=
@@ -98,13 +104,14 @@ until
   a) {read} "${{__ringfence_head:17:8}}" __ringfence_command ;;
   *) LC_ALL=C {read} "${{__ringfence_head:17:8}}" __ringfence_command ;;
   esac &&
-  if [[ ${{__ringfence_head:25:1}} != - ]]; then
+  if [[ ${{__ringfence_head:25:1}} != [-o] ]]; then
     LC_ALL=C {read} "${{__ringfence_head:26:8}}" __ringfence_input
   fi
   [[ $? != 0 ]]
 do
   __ringfence_status=0 __ringfence_on=1
   case ${{__ringfence_head:25:1}} in
+  o) builtin eval "$__ringfence_command" ;;
   -) builtin eval "$__ringfence_command" <&{NULL} >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
   s) builtin eval "$__ringfence_command" <<<"$__ringfence_input" >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
   *) builtin eval "$__ringfence_command" < <(builtin printf %b "$__ringfence_input") >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
@@ -112,7 +119,6 @@ do
   __ringfence_status=$? __ringfence_on=
 done
 builtin exit 125
-}}{closed}
 "#
     )
 }
@@ -141,6 +147,13 @@ pub(crate) fn request(nonce: &str, command: &str, input: Option<&[u8]>) -> Resul
     }
     bytes.extend(input);
     Ok(Request(bytes))
+}
+
+/// A request for a command with bash's own streams.
+pub(crate) fn plain_request(nonce: &str, command: &str) -> Result<Vec<u8>> {
+    let mut bytes = request(nonce, command, None)?.to(0);
+    bytes[25] = b'o';
+    Ok(bytes)
 }
 
 /// What is sent to bash.

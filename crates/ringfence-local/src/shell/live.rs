@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringfence_linux::plan::{LOWEST_SOURCE, Passed};
@@ -12,14 +12,16 @@ use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Resu
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
+use rustix::termios::Winsize;
 
-use crate::native::Native;
+use crate::approval::Approval;
+use crate::native::{House, Native, Wing};
 use crate::shell::asking::Desk;
 use crate::shell::channel::{Channel, Pair};
 use crate::shell::driver;
 use crate::shell::outputs::Outputs;
+use crate::shell::session::nonce;
 use crate::shell::tree::Seen;
-use crate::streams::Streams;
 use crate::wake::Wake;
 
 /// How long a sandbox and bash may take to start.
@@ -77,6 +79,33 @@ impl Feed {
     }
 }
 
+/// Where a bash lives.
+#[derive(Debug, Clone)]
+pub(crate) enum Home {
+    /// In a sandbox of its own.
+    Own(Arc<Native>, ExecRequest),
+    /// In one that it shares.
+    Shared(Arc<House>),
+}
+
+impl Home {
+    pub(crate) fn native(&self) -> &Arc<Native> {
+        match self {
+            Self::Own(native, _) => native,
+            Self::Shared(house) => house.native(),
+        }
+    }
+}
+
+/// What bash has as its own standard streams, which only [jobs](crate::shell::Jobs) use.
+pub(crate) enum Streams {
+    Nothing,
+    /// Input, output and error.
+    Pipes([OwnedFd; 3]),
+    /// A terminal, whose master is sent here.
+    Terminal(Winsize, Sender<OwnedFd>),
+}
+
 /// A bash that waits for commands.
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -86,60 +115,70 @@ pub(crate) struct Live {
     pub(crate) feed: Arc<Feed>,
     /// What bash's empty input is.
     null: Vec<u8>,
-    sandbox: Option<JoinHandle<Result<ExecResult>>>,
+    ended: Receiver<Result<ExecResult>>,
+}
+
+/// What bash runs as.
+pub(crate) fn request(env: &BTreeMap<String, String>) -> ExecRequest {
+    let script = driver::script();
+    let mut request = ExecRequest::argv(["bash", "--norc", "--noprofile", "-c", &script]);
+    request.env = env.clone();
+    // Nothing runs before the driver.
+    request.env.insert("BASH_ENV".to_owned(), String::new());
+    request
+}
+
+fn cannot(errno: rustix::io::Errno) -> Error {
+    Error::new(ErrorKind::SpawnFailed, "cannot prepare a shell").caused_by(std::io::Error::from(errno))
 }
 
 impl Live {
-    pub(crate) fn start(
-        native: &Arc<Native>,
-        env: &BTreeMap<String, String>,
-        desk: Option<&Arc<Desk>>,
-    ) -> Result<Self> {
-        let cannot = |errno: rustix::io::Errno| {
-            Error::new(ErrorKind::SpawnFailed, "cannot prepare a shell")
-                .caused_by(std::io::Error::from(errno))
-        };
+    pub(crate) fn start(home: &Home, desk: Option<&Arc<Desk>>, streams: Streams) -> Result<Self> {
         let Pair { ours, commands, status } = Channel::pair().map_err(cannot)?;
         let (outputs, mut given) = Outputs::new().map_err(cannot)?;
         let null =
             rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(cannot)?;
-        let lifted = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, LOWEST_SOURCE).map_err(cannot);
-        let null = lifted(&null)?;
-        given.extend([
-            (lifted(&null)?, driver::NULL),
-            (commands, driver::COMMANDS),
-            (status, driver::STATUS),
-        ]);
-        let theirs: Vec<(OwnedFd, i32)> =
-            given.into_iter().map(|(fd, target)| Ok((lifted(&fd)?, target))).collect::<Result<_>>()?;
+        // The first stands in for the standard ones.
+        given.insert(0, (null, driver::NULL));
+        given.extend([(commands, driver::COMMANDS), (status, driver::STATUS)]);
+        let mut terminal = None;
+        match streams {
+            Streams::Nothing => {}
+            Streams::Pipes(pipes) => given.extend(pipes.into_iter().zip(0..)),
+            Streams::Terminal(size, master) => terminal = Some((size, master)),
+        }
         let feed = Arc::new(Feed::new().map_err(cannot)?);
         let approval = desk.map(|desk| desk.approval(&feed));
-        let script = driver::script();
-        let mut request = ExecRequest::argv(["bash", "--norc", "--noprofile", "-c", &script]);
-        request.env = env.clone();
-        // Nothing runs before the driver.
-        request.env.insert("BASH_ENV".to_owned(), String::new());
-
-        let (native, to) = (Arc::clone(native), Arc::clone(&feed));
-        // The sandbox dies with the thread that starts it.
-        let sandbox = std::thread::spawn(move || {
-            let passed: Vec<Passed> = theirs
-                .iter()
-                .map(|(fd, target)| Passed { source: fd.as_raw_fd(), target: *target })
-                .collect();
-            let streams = Streams::Inherit([null.as_fd(); 3]);
-            let events = |event: ExecEvent| {
-                if let ExecEvent::Violation(violation) = event {
-                    to.report(*violation);
-                }
-            };
-            let result = native.run_passing(&request, streams, &events, approval, &passed);
-            to.over.store(true, Ordering::Release);
-            to.wake.wake();
-            result
-        });
-        let mut live =
-            Self { bash: Seen::new(0), channel: ours, outputs, feed, null: vec![], sandbox: Some(sandbox) };
+        let (end, ended) = channel();
+        let over = Over(Arc::clone(&feed));
+        let done = move |result: Result<ExecResult>| {
+            let _ = end.send(result);
+            drop(over);
+        };
+        let to = Arc::clone(&feed);
+        let events = move |event: ExecEvent| {
+            if let ExecEvent::Violation(violation) = event {
+                to.report(*violation);
+            }
+        };
+        match home {
+            Home::Own(native, request) => {
+                start_alone(Arc::clone(native), request.clone(), given, approval, events, done)?
+            }
+            Home::Shared(house) => house.open(Wing {
+                given,
+                terminal: terminal.as_ref().map(|(size, _)| *size),
+                approval,
+                events: Box::new(events),
+                on_terminal: Box::new(move |master| {
+                    if let Some((_, to)) = &terminal {
+                        let _ = to.send(master);
+                    }
+                }),
+                done: Box::new(done),
+            })?,
+        }
+        let mut live = Self { bash: Seen::new(0), channel: ours, outputs, feed, null: vec![], ended };
         live.wait_until_ready()?;
         Ok(live)
     }
@@ -158,10 +197,9 @@ impl Live {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if self.feed.is_over() {
-                let ended = self.sandbox.take().map(JoinHandle::join);
-                return Err(match ended {
-                    Some(Ok(Err(error))) => error,
-                    Some(Ok(Ok(result))) => Error::new(
+                return Err(match self.ended.recv() {
+                    Ok(Err(error)) => error,
+                    Ok(Ok(result)) => Error::new(
                         ErrorKind::SpawnFailed,
                         format!("bash ended with {} before its first command", result.exit_code),
                     ),
@@ -204,19 +242,90 @@ impl Live {
         }
     }
 
+    /// Lets bash evaluate something of ours; whether it said that it did. Nothing of the shell's may run.
+    pub(crate) fn does(&self, command: &str, patience: Duration) -> bool {
+        let Ok(nonce) = nonce() else { return false };
+        let Ok(request) = driver::request(&nonce, command, None) else { return false };
+        let request = request.to(0);
+        let mut unsent = request.as_slice();
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.channel.send(unsent) {
+                _ if unsent.is_empty() => {}
+                Ok(length) => unsent = &unsent[length..],
+                Err(_) => return false,
+            }
+            while let Some(said) = self.channel.receive() {
+                if said.pid == self.bash.pid {
+                    return said.nonce == nonce;
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.feed.is_over() {
+                return false;
+            }
+            let sending = if unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            let wait = Timespec { tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: 1 };
+            let _ = poll(
+                &mut [
+                    PollFd::new(self.channel.status(), PollFlags::IN),
+                    PollFd::new(self.channel.commands(), sending),
+                ],
+                Some(&wait),
+            );
+        }
+    }
+
     /// Ends everything inside; how bash ended.
     pub(crate) fn finish(mut self) -> Result<ExecResult> {
         self.end().unwrap_or_else(|| Err(Error::new(ErrorKind::Internal, "the thread of the sandbox failed")))
     }
 
     fn end(&mut self) -> Option<Result<ExecResult>> {
-        if !self.feed.is_over() && self.bash.pid > 0 {
+        if self.bash.pid == 0 {
+            // It never said who it is; it ends when it finds its sockets closed.
+            return None;
+        }
+        if !self.feed.is_over() {
             self.bash.send(Signal::KILL);
         }
-        let result = self.sandbox.take().and_then(|thread| thread.join().ok());
+        let result = self.ended.recv().ok();
         self.outputs.close();
         result
     }
+}
+
+/// Says that everything inside has ended, also when nobody could say how.
+struct Over(Arc<Feed>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Release);
+        self.0.wake.wake();
+    }
+}
+
+/// The sandbox dies with the thread that starts it.
+fn start_alone(
+    native: Arc<Native>,
+    request: ExecRequest,
+    given: Vec<(OwnedFd, i32)>,
+    approval: Option<Approval>,
+    events: impl Fn(ExecEvent) + Send + Sync + 'static,
+    done: impl FnOnce(Result<ExecResult>) + Send + 'static,
+) -> Result<()> {
+    let theirs: Vec<(OwnedFd, i32)> = given
+        .into_iter()
+        .map(|(fd, target)| rustix::io::fcntl_dupfd_cloexec(fd, LOWEST_SOURCE).map(|fd| (fd, target)))
+        .collect::<rustix::io::Result<_>>()
+        .map_err(cannot)?;
+    std::thread::spawn(move || {
+        let passed: Vec<Passed> =
+            theirs.iter().map(|(fd, target)| Passed { source: fd.as_raw_fd(), target: *target }).collect();
+        let streams = crate::streams::Streams::Inherit([theirs[0].0.as_fd(); 3]);
+        done(native.run_passing(&request, streams, &events, approval, &passed));
+    });
+    Ok(())
 }
 
 impl Drop for Live {

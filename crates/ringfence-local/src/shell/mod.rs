@@ -8,6 +8,7 @@
 //! | `driver` | the script that bash runs, and the form of a request to it |
 //! | `channel` | the two private sockets |
 //! | `tree` | the processes inside, as seen from outside |
+//! | `jobs` | commands that go on in the background, or on a terminal |
 //! | `outputs` | where commands write, and what their jobs write later |
 //! | `ticket` | one command, from the moment somebody wants it |
 //! | `asking` | who is asked, on behalf of which command |
@@ -17,11 +18,12 @@
 //! What cannot be prevented: code that bash itself evaluates can spoil that bash. Then it is replaced, and the
 //! result says so.
 //!
-//! Several shells may share one prepared fence; each has a sandbox of its own.
+//! A shell has a sandbox of its own, or several share one ([`SharedSandbox`]).
 
 mod asking;
 mod channel;
 mod driver;
+mod jobs;
 mod live;
 mod outputs;
 mod session;
@@ -29,5 +31,6 @@ mod ticket;
 mod tree;
 mod watch;
 
-pub use session::{Background, Shell, ShellOptions};
+pub use jobs::{JobOptions, Jobs};
+pub use session::{Background, SharedSandbox, Shell, ShellOptions};
 pub use ticket::Ticket;

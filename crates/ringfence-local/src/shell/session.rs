@@ -11,11 +11,11 @@ use ringfence_model::{
 };
 
 use crate::approval::Approval;
-use crate::native::Native;
+use crate::native::{House, Native};
 use crate::reached;
 use crate::shell::asking::Desk;
 use crate::shell::driver;
-use crate::shell::live::Live;
+use crate::shell::live::{self, Home, Live};
 use crate::shell::ticket::Ticket;
 use crate::shell::watch::{End, Stopped, Watch, Watched};
 use crate::verdict::blocking;
@@ -49,6 +49,23 @@ impl std::fmt::Debug for ShellOptions {
     }
 }
 
+/// A sandbox that several shells share. It is built when the first of them starts, and again when it is gone.
+#[derive(Debug, Clone)]
+pub struct SharedSandbox(pub(crate) Arc<House>);
+
+impl SharedSandbox {
+    /// `env` is added to the environment of all shells in it.
+    #[must_use]
+    pub fn new(native: Arc<Native>, env: &BTreeMap<String, String>) -> Self {
+        Self(Arc::new(House::new(native, live::request(env))))
+    }
+
+    /// Ends everything inside. Shells that are used again build it anew.
+    pub fn close(&self) {
+        self.0.close();
+    }
+}
+
 /// What others may do while a command runs.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -78,7 +95,7 @@ impl Control {
 /// One bash in one sandbox. Commands from several threads wait for each other.
 #[derive(Debug)]
 pub struct Shell {
-    native: Arc<Native>,
+    home: Home,
     options: ShellOptions,
     control: Arc<Control>,
     desk: Option<Arc<Desk>>,
@@ -88,6 +105,21 @@ pub struct Shell {
 impl Shell {
     /// Starts bash in a sandbox of its own.
     pub fn start(native: Arc<Native>, options: ShellOptions) -> Result<Self> {
+        let request = live::request(&options.env);
+        Self::start_at(Home::Own(native, request), options)
+    }
+
+    /// Starts bash in a sandbox that it shares with others: the same files, processes and limits, but a directory,
+    /// variables and commands of its own. What it starts ends with it. The environment is the sandbox's: that of the
+    /// options must be empty.
+    pub fn start_in(sandbox: &SharedSandbox, options: ShellOptions) -> Result<Self> {
+        if !options.env.is_empty() {
+            return Err(refused("shells that share a sandbox share its environment"));
+        }
+        Self::start_at(Home::Shared(Arc::clone(&sandbox.0)), options)
+    }
+
+    fn start_at(home: Home, options: ShellOptions) -> Result<Self> {
         let wake = Wake::new().map_err(|errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a shell")
                 .caused_by(std::io::Error::from(errno))
@@ -99,8 +131,8 @@ impl Shell {
         });
         let desk =
             options.approval.clone().map(|approval| Arc::new(Desk::new(approval, Arc::clone(&control))));
-        let live = Live::start(&native, &options.env, desk.as_ref())?;
-        Ok(Self { native, options, control, desk, live: Mutex::new(Some(live)) })
+        let live = Live::start(&home, desk.as_ref(), live::Streams::Nothing)?;
+        Ok(Self { home, options, control, desk, live: Mutex::new(Some(live)) })
     }
 
     /// Runs a command and waits for its end. Bash keeps its state from one to the next; where it had to be
@@ -155,7 +187,7 @@ impl Shell {
         let Some(live) = slot.as_ref() else {
             return Err(Error::new(ErrorKind::Internal, "there is no shell"));
         };
-        let limits = &self.native.policy().limits;
+        let limits = &self.home.native().policy().limits;
         let timeout = match (request.timeout_ms, limits.timeout_ms) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -198,6 +230,31 @@ impl Shell {
         self.control.cancel();
     }
 
+    /// What makes another bash like this one, as commands: its directory, exported variables, functions, aliases
+    /// and options.
+    pub(crate) fn state(&self) -> Result<String> {
+        const TELL: &str = "builtin printf 'builtin cd -- %q\\n' \"$PWD\"; builtin export -p; \
+            builtin declare -f; builtin alias -p; builtin shopt -p; builtin set +o";
+        let slot = self.lock();
+        let Some(live) = slot.as_ref().filter(|live| live.is_fit(0)) else { return Ok(String::new()) };
+        let pair = live.outputs.choose(&live.bash);
+        let (nonce, control) = (nonce()?, &self.control);
+        let watch = Watch {
+            live,
+            pair,
+            control,
+            ticket: &Ticket::new(),
+            nonce: &nonce,
+            request: &driver::request(&nonce, TELL, None)?.to(pair),
+            deadline: None,
+            cap: None,
+            events: &|_| (),
+        };
+        let [stdout, _] = watch.run().outputs;
+        let text = String::from_utf8(stdout.finish());
+        text.map_err(|_| refused("the variables or functions of the shell are not UTF-8"))
+    }
+
     /// Ends everything inside. Repeating it is harmless.
     pub fn dispose(&self) {
         self.control.disposed.store(true, Ordering::Release);
@@ -208,7 +265,7 @@ impl Shell {
     /// Which layers hold.
     #[must_use]
     pub fn assurance(&self) -> Assurance {
-        self.native.assurance()
+        self.home.native().assurance()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Live>> {
@@ -225,7 +282,7 @@ impl Shell {
             }
         }
         let lost = slot.take().is_some();
-        *slot = Some(Live::start(&self.native, &self.options.env, self.desk.as_ref())?);
+        *slot = Some(Live::start(&self.home, self.desk.as_ref(), live::Streams::Nothing)?);
         Ok((0, lost))
     }
 
@@ -247,7 +304,7 @@ impl Shell {
             .unzip();
         let timed_out = stopped == Some(Stopped::Timeout);
         let reached = reached::End { timed_out, signal, exit_code, cpu_us: None };
-        let limits = &self.native.policy().limits;
+        let limits = &self.home.native().policy().limits;
         violations.extend(reached::by_one_process(limits, &reached, &[&stdout, &stderr]));
         ExecResult {
             truncated: stdout.truncated() || stderr.truncated(),
@@ -263,7 +320,7 @@ impl Shell {
             restarted: replaced || !matches!(end, End::Reported(_)),
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,
             usage: Usage::default(),
-            sandbox: self.native.assurance(),
+            sandbox: self.home.native().assurance(),
         }
     }
 }
@@ -273,9 +330,18 @@ fn refused(message: &str) -> Error {
 }
 
 fn text(request: &ExecRequest) -> Result<String> {
-    if request.cwd.is_some() || !request.env.is_empty() || request.tty {
-        return Err(refused("a shell keeps its own directory, variables and streams")
-            .hint("use cd and export in the command"));
+    if request.tty {
+        return Err(refused("a command on a terminal is a job").hint("start it with Jobs"));
+    }
+    command_text(request)
+}
+
+/// The command as bash reads it.
+pub(crate) fn command_text(request: &ExecRequest) -> Result<String> {
+    if request.cwd.is_some() || !request.env.is_empty() {
+        return Err(
+            refused("a shell keeps its own directory and variables").hint("use cd and export in the command")
+        );
     }
     match &request.command {
         Command::Shell(text) => Ok(text.clone()),
@@ -292,7 +358,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Unknown to everybody until the command is sent.
-fn nonce() -> Result<String> {
+pub(crate) fn nonce() -> Result<String> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(|errno| {
         Error::new(ErrorKind::Internal, "no random numbers").caused_by(std::io::Error::from(errno))

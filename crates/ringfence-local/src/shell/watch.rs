@@ -82,7 +82,9 @@ impl Watch<'_> {
         watched.end = self.until_end(&before, &mut watched, &mut buffer);
         if watched.stopped.is_some() && matches!(watched.end, End::Reported(_)) {
             self.clear_away(&before);
-            if !self.is_settled() {
+            // A signal to leave the command may have come when it had left it; when bash has done nothing once
+            // more, it can't be on its way to the next one.
+            if !self.live.does(":", PATIENCE) {
                 watched.end = End::Spoiled;
             }
         }
@@ -224,37 +226,6 @@ impl Watch<'_> {
             }
             left.signal(if begun.elapsed() > GRACE { Signal::KILL } else { Signal::TERM });
             std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    /// Lets bash do nothing once more. A signal to leave the command may have come when it had left it; after
-    /// this it can't be on its way to the next one.
-    fn is_settled(&self) -> bool {
-        let nonce = format!("settle{:.10}", self.nonce);
-        let Ok(request) = driver::request(&nonce, ":", None) else { return false };
-        let request = request.to(self.pair);
-        if self.live.channel.send(&request) != Ok(request.len()) {
-            return false;
-        }
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            while let Some(said) = self.live.channel.receive() {
-                if said.pid == self.live.bash.pid {
-                    return said.nonce == nonce;
-                }
-            }
-            let now = Instant::now();
-            if now >= deadline || self.live.feed.is_over() {
-                return false;
-            }
-            let left = timespec(deadline - now);
-            let _ = poll(
-                &mut [
-                    PollFd::new(self.live.channel.status(), PollFlags::IN),
-                    PollFd::from_borrowed_fd(self.live.feed.wake.fd(), PollFlags::IN),
-                ],
-                Some(&left),
-            );
         }
     }
 }

@@ -52,6 +52,7 @@ pub(crate) fn measure(project: &Path, rounds: usize) -> Outcome {
             env: CStringArray::new(vec![]),
             cwd: CString::from(c"/"),
             passed: vec![],
+            held: false,
         };
         for (name, took) in steps::time_launch(&plan, &exec)? {
             table.add(name, took);

@@ -1,0 +1,81 @@
+//! One more command beside what runs in a sandbox.
+//!
+//! Each has a *keeper*, a copy of init: what the command leaves behind comes to it and is ended with the command, so
+//! that commands beside each other cannot be left with each other's processes. It hears from the host, and
+//! reports, on a socket of its own. Allocates nothing; see [`crate::stage`].
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::PidfdFlags;
+use rustix::termios::Winsize;
+
+use crate::descendants;
+use crate::plan::{LOWEST_SOURCE, Passed};
+use crate::report::{Message, Step};
+use crate::stage::{self, Failure, OrFail, Stage};
+use crate::sys::{self, Cloned};
+
+/// No command is given more.
+const MOST_GIVEN: usize = 32;
+
+/// Starts the keeper. Where that is not possible the socket's end tells the host so.
+pub(crate) fn start(stage: &Stage<'_>, socket: OwnedFd) {
+    if let Ok(Cloned::Child) = sys::clone(0) {
+        run(stage, &socket)
+    }
+}
+
+fn run(stage: &Stage<'_>, socket: &OwnedFd) -> ! {
+    let mut signals = None;
+    let result = keep(stage, socket.as_fd(), &mut signals);
+    descendants::kill_all(signals.as_ref(), None);
+    if let Err(failure) = result {
+        stage::report_failure(socket.as_fd(), failure);
+    }
+    sys::exit_now(0)
+}
+
+fn keep(stage: &Stage<'_>, socket: BorrowedFd<'_>, signals: &mut Option<OwnedFd>) -> Result<(), Failure> {
+    sys::close_all_but(&mut [socket.as_raw_fd()]).or_fail(Step::Stdio)?;
+    rustix::process::setsid().or_fail(Step::Keeper)?;
+    sys::block_signals();
+    let me = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(me)).or_fail(Step::Keeper)?;
+    let pidfd = rustix::process::pidfd_open(me, PidfdFlags::empty()).or_fail(Step::Keeper)?;
+    Message::Ready.send(socket, Some(pidfd.as_fd())).or_fail(Step::WaitForHost)?;
+    drop(pidfd);
+
+    let mut given = [Passed { source: -1, target: -1 }; MOST_GIVEN];
+    let mut count = 0;
+    let tty = loop {
+        match Message::receive_with_descriptor(socket).or_fail(Step::WaitForHost)? {
+            (Message::Given { target }, Some(fd)) if count < MOST_GIVEN => {
+                let source = sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE).or_fail(Step::Stdio)?;
+                given[count] = Passed { source, target };
+                count += 1;
+            }
+            (Message::Begin { rows: 0, .. }, _) => break None,
+            (Message::Begin { rows, columns }, _) => {
+                break Some(Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
+            }
+            _ => return Err(Errno::CANCELED).or_fail(Step::WaitForHost),
+        }
+    };
+    let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
+    let stage = Stage {
+        passed: &given[..count],
+        stdio: [given[0].source; 3],
+        tty,
+        control: socket,
+        wait_for_go: false,
+        maps: None,
+        landlocked: true,
+        tied: true,
+        ..*stage
+    };
+    let payload = stage::start_payload(&stage)?;
+    stage::become_reaper(c"ringfence-shell", &mut [socket.as_raw_fd(), signals.as_raw_fd()])?;
+    stage::reap_until_done(&stage, signals.as_fd(), None, Some(payload), descendants::signal_all);
+    Ok(())
+}

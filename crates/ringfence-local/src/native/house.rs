@@ -1,0 +1,251 @@
+//! A sandbox that runs the same program several times, side by side: shells that share files, processes and
+//! limits.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use ringfence_fence::EventSink;
+use ringfence_linux::launch::{Door, LaunchError, Stdio};
+use ringfence_linux::plan::Exec;
+use ringfence_linux::warden::Outcome;
+use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result};
+use rustix::termios::Winsize;
+
+use super::{Asker, Chosen, Collected, Native, Ready, Run, asker, command, environment, launch_error};
+use crate::approval::Approval;
+use crate::relay;
+
+/// One more run in a house.
+pub(crate) struct Wing {
+    /// The program's descriptors, by their numbers; the first also stands in for standard ones not named.
+    pub(crate) given: Vec<(OwnedFd, i32)>,
+    pub(crate) terminal: Option<Winsize>,
+    pub(crate) approval: Option<Approval>,
+    pub(crate) events: Box<dyn Fn(ExecEvent) + Send + Sync>,
+    pub(crate) on_terminal: Box<dyn FnMut(OwnedFd) + Send>,
+    /// Told how it ended, whatever happens.
+    pub(crate) done: Box<dyn FnOnce(Result<ExecResult>) + Send>,
+}
+
+enum Order {
+    Open(Box<Wing>),
+    Close,
+    /// The sandbox is there.
+    Up,
+    /// The sandbox is gone.
+    Over,
+}
+
+/// The sandbox; it is built when the first run is asked for, and again when it is gone.
+#[derive(Debug)]
+pub(crate) struct House {
+    native: Arc<Native>,
+    request: ExecRequest,
+    running: Mutex<Option<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    orders: Sender<Order>,
+    thread: JoinHandle<()>,
+}
+
+impl House {
+    /// Every run is of this request.
+    pub(crate) fn new(native: Arc<Native>, request: ExecRequest) -> Self {
+        Self { native, request, running: Mutex::default() }
+    }
+
+    pub(crate) fn native(&self) -> &Arc<Native> {
+        &self.native
+    }
+
+    pub(crate) fn open(&self, wing: Wing) -> Result<()> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let house = match running.take() {
+            Some(house) if !house.thread.is_finished() => house,
+            _ => self.build()?,
+        };
+        let sent = house.orders.send(Order::Open(Box::new(wing)));
+        *running = Some(house);
+        sent.map_err(|_| Error::new(ErrorKind::SpawnFailed, "the sandbox ended"))
+    }
+
+    /// Ends everything inside. The next run builds it anew.
+    pub(crate) fn close(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Running { orders, thread }) = running {
+            let _ = orders.send(Order::Close);
+            let _ = thread.join();
+        }
+    }
+
+    fn build(&self) -> Result<Running> {
+        let (orders, received) = channel();
+        let (up, is_up) = channel();
+        let (native, request, sender) = (Arc::clone(&self.native), self.request.clone(), orders.clone());
+        // The sandbox dies with the thread that starts it.
+        let thread = std::thread::spawn(move || {
+            if let Err(error) = native.keep(&request, &received, &sender, &up) {
+                let _ = up.send(Err(error));
+            }
+        });
+        is_up.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::SpawnFailed, "the sandbox ended")))?;
+        Ok(Running { orders, thread })
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What all runs in a house have in common.
+#[derive(Clone, Copy)]
+struct Common<'a> {
+    native: &'a Native,
+    chosen: &'a Chosen,
+    ready: &'a Ready<'a>,
+    exec: &'a Exec,
+    request: &'a ExecRequest,
+}
+
+impl<'a> Common<'a> {
+    fn run(
+        self,
+        launch_failed: &'a RefCell<Option<LaunchError>>,
+        events: EventSink<'a>,
+        asker: Option<Arc<Asker>>,
+        on_held: Option<&'a dyn Fn()>,
+    ) -> Run<'a> {
+        Run {
+            ground: &self.native.ground,
+            chosen: self.chosen,
+            ready: self.ready,
+            launch_failed,
+            exec: self.exec,
+            deadline: None,
+            events,
+            violations: RefCell::default(),
+            usage: Cell::default(),
+            created: Cell::default(),
+            asker,
+            on_held,
+        }
+    }
+
+    fn serve(self, door: &Door, wing: Wing) {
+        let Wing { given, terminal, approval, events, on_terminal, done } = wing;
+        let outcome = self.attend_to(door, given, terminal, approval, &*events, on_terminal);
+        done(outcome);
+    }
+
+    fn attend_to(
+        self,
+        door: &Door,
+        given: Vec<(OwnedFd, i32)>,
+        terminal: Option<Winsize>,
+        approval: Option<Approval>,
+        events: EventSink<'_>,
+        on_terminal: Box<dyn FnMut(OwnedFd) + Send>,
+    ) -> Result<ExecResult> {
+        let started = Instant::now();
+        let asker = approval.map(|approval| asker(approval, self.request)).transpose()?;
+        let borrowed: Vec<(BorrowedFd<'_>, i32)> =
+            given.iter().map(|(fd, target)| (fd.as_fd(), *target)).collect();
+        let sandbox = door.another(&borrowed, terminal).map_err(|error| launch_error(&error, self.chosen))?;
+        drop(given);
+        let failed = RefCell::default();
+        let common: Common<'_> = self;
+        let run = common.run(&failed, events, asker, None);
+        let outcome = run.serve(&sandbox, on_terminal)?;
+        self.native.end_of(run, self.request, outcome, Collected::nothing(), started)
+    }
+}
+
+impl Native {
+    /// Keeps a house until it is closed. `up` is told when it is there.
+    fn keep(
+        &self,
+        request: &ExecRequest,
+        orders: &Receiver<Order>,
+        sender: &Sender<Order>,
+        up: &Sender<Result<()>>,
+    ) -> Result<()> {
+        let mut chosen = self.choice.current();
+        loop {
+            let launch_failed = RefCell::default();
+            let kept = self.keep_by(&chosen, request, orders, sender, up, &launch_failed);
+            chosen = match launch_failed.into_inner() {
+                // Nothing has run in it.
+                Some(error) if error.is_of_the_machine() => {
+                    self.choice.instead_of(&self.ground, &chosen, &error)?
+                }
+                _ => return kept,
+            };
+        }
+    }
+
+    fn keep_by(
+        &self,
+        chosen: &Chosen,
+        request: &ExecRequest,
+        orders: &Receiver<Order>,
+        sender: &Sender<Order>,
+        up: &Sender<Result<()>>,
+        launch_failed: &RefCell<Option<LaunchError>>,
+    ) -> Result<()> {
+        let ground = &self.ground;
+        let ready = chosen.built.ready(ground)?;
+        ready.refuse_unseen(&ground.cwd)?;
+        let places = ready.places(&ground.host);
+        let env =
+            environment::build(&ground.policy.environment, &ground.host, &places, &ground.cwd, &request.env);
+        let exec = Exec { held: true, ..command::prepare(request, &env, &ground.cwd)? };
+        let null = relay::open_null().map_err(|errno| {
+            Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox")
+                .caused_by(std::io::Error::from(errno))
+        })?;
+        let common = Common { native: self, chosen, ready: &ready, exec: &exec, request };
+        let house = common.run(launch_failed, &|_| (), None, None);
+        house.launched(Stdio::Raw([null.as_raw_fd(); 3]), [], |sandbox| {
+            let door = sandbox.door().map_err(|error| {
+                Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox").caused_by(error)
+            })?;
+            let door = &door;
+            let (outcome, failed) = std::thread::scope(|scope| {
+                let main = scope.spawn(move || {
+                    let failed = RefCell::default();
+                    let on_held = || {
+                        let _ = sender.send(Order::Up);
+                    };
+                    let outcome = common.run(&failed, &|_| (), None, Some(&on_held)).serve(sandbox, drop);
+                    let _ = sender.send(Order::Over);
+                    (outcome, failed.into_inner())
+                });
+                loop {
+                    match orders.recv() {
+                        Ok(Order::Open(wing)) => {
+                            scope.spawn(move || common.serve(door, *wing));
+                        }
+                        Ok(Order::Up) => {
+                            let _ = up.send(Ok(()));
+                        }
+                        Ok(Order::Over) => break,
+                        Ok(Order::Close) | Err(_) => sandbox.kill(),
+                    }
+                }
+                main.join().unwrap_or_else(|_| {
+                    (Err(Error::new(ErrorKind::Internal, "the thread of the sandbox failed")), None)
+                })
+            });
+            launch_failed.replace(failed);
+            outcome.map(|_: Outcome| ())
+        })
+    }
+}

@@ -1,0 +1,421 @@
+//! Commands that go on while others run, each in a bash of its own, with or without a terminal.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_fence::jobs::{JobInfo, JobOutput, JobState, TerminalSize};
+use ringfence_linux::warden::GRACE;
+use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::relay;
+use crate::shell::driver;
+use crate::shell::live::{Home, Live, Streams};
+use crate::shell::session::{self, Background, SharedSandbox, Shell};
+use crate::shell::tree::{Seen, Tops};
+
+/// How much of a job's output is kept: the last of it.
+const KEPT: usize = 4 << 20;
+/// How many that have ended are remembered.
+const REMEMBERED: usize = 100;
+/// How long a new bash may take to become like another.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long input may wait for a job that does not read.
+const UNREAD: Duration = Duration::from_secs(5);
+
+/// The background commands of one sandbox. They end with it, or when this is dropped.
+#[derive(Debug)]
+pub struct Jobs {
+    sandbox: SharedSandbox,
+    last: AtomicU64,
+    jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
+}
+
+/// How a job is started.
+#[derive(Clone, Default)]
+pub struct JobOptions<'a> {
+    /// It begins with this shell's directory, variables, functions, aliases and options, once what that shell
+    /// runs has ended. What it changes is its own.
+    pub like: Option<&'a Shell>,
+    /// The size of its terminal, where the request wants one.
+    pub size: Option<TerminalSize>,
+    /// Hears the output as it comes. From a terminal all of it is standard output.
+    pub output: Option<Background>,
+}
+
+impl std::fmt::Debug for JobOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JobOptions").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    number: u64,
+    command: String,
+    bash: Seen,
+    input: Mutex<Option<OwnedFd>>,
+    master: Option<OwnedFd>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Progress {
+    state: JobState,
+    /// The last of the output, and where it begins.
+    kept: std::collections::VecDeque<u8>,
+    begins: u64,
+}
+
+impl Jobs {
+    #[must_use]
+    pub fn new(sandbox: SharedSandbox) -> Self {
+        Self { sandbox, last: AtomicU64::new(0), jobs: Mutex::default() }
+    }
+
+    /// Starts a command and returns at once. Its input is what the request has, and then what is
+    /// [written](Self::write).
+    pub fn start(&self, request: &ExecRequest, options: &JobOptions<'_>) -> Result<JobInfo> {
+        let command = session::command_text(request)?;
+        let state = options.like.map(Shell::state).transpose()?;
+        let home = Home::Shared(Arc::clone(&self.sandbox.0));
+        let cannot = |errno: rustix::io::Errno| {
+            Error::new(ErrorKind::SpawnFailed, "cannot prepare a job").caused_by(std::io::Error::from(errno))
+        };
+        let (live, input, output, master) = if request.tty {
+            let size = options.size.unwrap_or(TerminalSize { rows: 24, columns: 80 });
+            let (send, masters) = channel();
+            let live = Live::start(&home, None, Streams::Terminal(winsize(size), send))?;
+            let master = masters
+                .recv_timeout(PATIENCE)
+                .map_err(|_| Error::new(ErrorKind::SpawnFailed, "the job's terminal did not come"))?;
+            rustix::fs::fcntl_setfl(&master, rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::RDWR)
+                .map_err(cannot)?;
+            let copy = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(cannot);
+            let (input, output) = (copy(&master)?, copy(&master)?);
+            (live, input, output, Some(master))
+        } else {
+            let (their_input, input) = relay::input_pipe().map_err(cannot)?;
+            let (output, their_output) = relay::small_output_pipe().map_err(cannot)?;
+            let their_error = rustix::io::fcntl_dupfd_cloexec(&their_output, 3).map_err(cannot)?;
+            let live = Live::start(&home, None, Streams::Pipes([their_input, their_output, their_error]))?;
+            (live, input, output, None)
+        };
+        if let Some(state) = state
+            && !live.does(&format!("{{ {state}\n}} >/dev/null 2>&1"), PATIENCE)
+        {
+            return Err(Error::new(ErrorKind::SpawnFailed, "the job's shell could not be prepared"));
+        }
+        let nonce = session::nonce()?;
+        let bytes = driver::plain_request(&nonce, &command)?;
+        let job = Arc::new(Job {
+            number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
+            command,
+            bash: Seen::new(live.bash.pid),
+            input: Mutex::new(Some(input)),
+            master,
+            progress: Mutex::new(Progress { state: JobState::Running, kept: <_>::default(), begins: 0 }),
+            changed: Condvar::new(),
+        });
+        let deadline = request.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+        let mut jobs = self.lock();
+        jobs.insert(job.number, Arc::clone(&job));
+        forget_old(&mut jobs);
+        drop(jobs);
+        let (its, sink) = (Arc::clone(&job), options.output.clone());
+        std::thread::spawn(move || {
+            let watcher = Watcher { job: its, live, output, sink, nonce, deadline };
+            watcher.run(&bytes);
+        });
+        if let ringfence_model::Stdin::Bytes(bytes) = &request.stdin {
+            job.write(bytes)?;
+            if !request.tty {
+                job.close_input();
+            }
+        }
+        Ok(job.info())
+    }
+
+    /// Those that run, and the last of those that ended.
+    pub fn list(&self) -> Vec<JobInfo> {
+        self.lock().values().map(|job| job.info()).collect()
+    }
+
+    /// At most `most` bytes of output from `offset` on; nothing when there is no more yet.
+    pub fn read(&self, id: &str, offset: u64, most: usize) -> Result<JobOutput> {
+        let job = self.find(id)?;
+        let progress = job.lock();
+        let offset = offset.max(progress.begins);
+        let skip = usize::try_from(offset - progress.begins).unwrap_or(usize::MAX).min(progress.kept.len());
+        let bytes = progress.kept.iter().skip(skip).take(most).copied().collect();
+        drop(progress);
+        Ok(JobOutput { offset, bytes, job: job.info() })
+    }
+
+    /// Writes to its input, or types on its terminal.
+    pub fn write(&self, id: &str, bytes: &[u8]) -> Result<()> {
+        self.find(id)?.write(bytes)
+    }
+
+    /// Says that no more input comes: on a terminal as the person would, with Ctrl-D.
+    pub fn close_input(&self, id: &str) -> Result<()> {
+        let job = self.find(id)?;
+        if job.master.is_some() {
+            job.write(b"\x04")
+        } else {
+            job.close_input();
+            Ok(())
+        }
+    }
+
+    /// Sends a signal to all its processes.
+    pub fn signal(&self, id: &str, signal: i32) -> Result<()> {
+        let signal = Signal::from_named_raw(signal)
+            .ok_or_else(|| Error::new(ErrorKind::Validation, format!("there is no signal {signal}")))?;
+        self.find(id)?.signal(signal);
+        Ok(())
+    }
+
+    /// Tells its terminal how large it is.
+    pub fn resize(&self, id: &str, size: TerminalSize) -> Result<()> {
+        let job = self.find(id)?;
+        let Some(master) = &job.master else {
+            return Err(Error::new(ErrorKind::Validation, format!("{id} has no terminal")));
+        };
+        tcsetwinsize(master, winsize(size)).map_err(|errno| {
+            Error::new(ErrorKind::Internal, "cannot resize the terminal")
+                .caused_by(std::io::Error::from(errno))
+        })
+    }
+
+    /// Waits for its end.
+    pub fn wait(&self, id: &str) -> Result<JobInfo> {
+        let job = self.find(id)?;
+        let mut progress = job.lock();
+        while progress.state == JobState::Running {
+            progress = job.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(progress);
+        Ok(job.info())
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<Job>> {
+        let number = id.strip_prefix("job-").and_then(|number| number.parse().ok());
+        number
+            .and_then(|number: u64| self.lock().get(&number).cloned())
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no job {id}")))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Job>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        for job in self.lock().values() {
+            job.bash.send(Signal::KILL);
+        }
+    }
+}
+
+fn winsize(size: TerminalSize) -> Winsize {
+    Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+fn forget_old(jobs: &mut BTreeMap<u64, Arc<Job>>) {
+    let ended: Vec<u64> = jobs
+        .iter()
+        .filter(|(_, job)| job.lock().state != JobState::Running)
+        .map(|(number, _)| *number)
+        .collect();
+    for number in ended.iter().take(ended.len().saturating_sub(REMEMBERED)) {
+        jobs.remove(number);
+    }
+}
+
+impl Job {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn info(&self) -> JobInfo {
+        let progress = self.lock();
+        JobInfo {
+            id: format!("job-{}", self.number),
+            command: self.command.clone(),
+            state: progress.state,
+            output_bytes: progress.begins + progress.kept.len() as u64,
+        }
+    }
+
+    fn write(&self, mut bytes: &[u8]) -> Result<()> {
+        let gone = || Error::new(ErrorKind::NotFound, format!("job-{} takes no more input", self.number));
+        let input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+        let input = input.as_ref().ok_or_else(gone)?;
+        let deadline = Instant::now() + UNREAD;
+        while !bytes.is_empty() {
+            match rustix::io::write(input, bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) if Instant::now() < deadline => {
+                    let wait = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+                    let _ = poll(&mut [PollFd::new(input, PollFlags::OUT)], Some(&wait));
+                }
+                Err(rustix::io::Errno::AGAIN) => {
+                    return Err(Error::new(ErrorKind::Timeout, "the job does not read its input"));
+                }
+                Err(_) => return Err(gone()),
+            }
+        }
+        Ok(())
+    }
+
+    fn close_input(&self) {
+        *self.input.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Its bash hears what would end it; anything else is for what it started.
+    fn signal(&self, signal: Signal) {
+        Tops::now(&self.bash).signal(signal);
+        if [Signal::TERM, Signal::KILL, Signal::INT, Signal::QUIT, Signal::HUP].contains(&signal) {
+            self.bash.send(signal);
+        }
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut progress = self.lock();
+        progress.kept.extend(bytes);
+        let excess = progress.kept.len().saturating_sub(KEPT);
+        progress.kept.drain(..excess);
+        progress.begins += excess as u64;
+    }
+
+    fn end(&self, exit_code: i32, signal: Option<i32>) {
+        self.close_input();
+        self.lock().state = JobState::Ended { exit_code, signal };
+        self.changed.notify_all();
+    }
+}
+
+/// The thread of one job.
+struct Watcher {
+    job: Arc<Job>,
+    live: Live,
+    output: OwnedFd,
+    sink: Option<Background>,
+    nonce: String,
+    deadline: Option<Instant>,
+}
+
+impl Watcher {
+    fn run(self, request: &[u8]) {
+        let timed_out = !self.until_end(request);
+        let mut reported = None;
+        while let Some(said) = self.live.channel.receive() {
+            if said.pid == self.live.bash.pid && said.nonce == self.nonce {
+                reported = Some(said.status);
+            }
+        }
+        self.drain();
+        // What it left behind goes with it.
+        let Self { job, live, output, sink, .. } = self;
+        let ended = live.finish();
+        let rest = Self::read_all(&output);
+        if !rest.is_empty() {
+            job.push(&rest);
+            if let Some(sink) = sink {
+                sink(ExecEvent::Stdout(rest));
+            }
+        }
+        match (reported, ended) {
+            _ if timed_out => job.end(124, None),
+            (Some(status), _) => job.end(status, None),
+            (None, Ok(result)) => job.end(result.exit_code, result.signal),
+            (None, Err(_)) => job.end(128 + libc::SIGKILL, Some(libc::SIGKILL)),
+        }
+    }
+
+    /// Until bash has reported, or is gone. False when it had to be ended.
+    fn until_end(&self, request: &[u8]) -> bool {
+        let mut unsent = request;
+        let mut open = true;
+        loop {
+            if !unsent.is_empty() {
+                match self.live.channel.send(unsent) {
+                    Ok(length) => unsent = &unsent[length..],
+                    Err(_) => return true,
+                }
+            }
+            let now = Instant::now();
+            if self.deadline.is_some_and(|deadline| now >= deadline) {
+                self.job.signal(Signal::TERM);
+                std::thread::sleep(GRACE);
+                return false;
+            }
+            let sending = if unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            let mut fds = [
+                PollFd::new(self.live.channel.status(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.live.feed.wake.fd(), PollFlags::IN),
+                PollFd::new(self.live.channel.commands(), sending),
+                PollFd::new(&self.output, PollFlags::IN),
+            ];
+            let watched = if open { &mut fds[..] } else { &mut fds[..3] };
+            let left = self.deadline.map(|deadline| {
+                let left = deadline - now;
+                Timespec {
+                    tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+                    tv_nsec: left.subsec_nanos().into(),
+                }
+            });
+            let _ = poll(watched, left.as_ref());
+            let [said, fed, out] = [0, 1, 3].map(|index| !fds[index].revents().is_empty());
+            if out {
+                open = self.drain();
+            }
+            if fed {
+                self.live.feed.wake.clear();
+                if self.live.feed.is_over() {
+                    return true;
+                }
+            }
+            if said {
+                return true;
+            }
+        }
+    }
+
+    /// Takes what lies there; false when no more can come.
+    fn drain(&self) -> bool {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match rustix::io::read(&self.output, &mut buffer) {
+                Ok(0) => return false,
+                Ok(length) => {
+                    self.job.push(&buffer[..length]);
+                    if let Some(sink) = &self.sink {
+                        sink(ExecEvent::Stdout(buffer[..length].to_vec()));
+                    }
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return errno == rustix::io::Errno::AGAIN,
+            }
+        }
+    }
+
+    fn read_all(output: &OwnedFd) -> Vec<u8> {
+        let mut rest = vec![];
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = rustix::io::read(output, &mut buffer) {
+            rest.extend_from_slice(&buffer[..length]);
+        }
+        rest
+    }
+}
