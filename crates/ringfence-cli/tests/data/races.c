@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,6 +102,26 @@ static void try_tmpfile(void) {
   close(fd);
 }
 
+// An abstract name that becomes a path.
+static struct sockaddr_un address;
+
+static void *flip_address(void *unused) {
+  (void)unused;
+  while (!stop) {
+    address.sun_path[0] = 's';
+    __asm__ volatile("" ::: "memory");
+    address.sun_path[0] = 0;
+    __asm__ volatile("" ::: "memory");
+  }
+  return 0;
+}
+
+static void try_connect(void) {
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (connect(fd, (void *)&address, sizeof(sa_family_t) + 12) == 0) leaked++;
+  close(fd);
+}
+
 static void try_openat2(void) {
   int fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
   if (fd >= 0) close(fd);
@@ -118,6 +140,7 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "symlink")) { attempt = try_symlink; wanted = ".git/config"; harmless = "ok"; }
   if (!strcmp(name, "swap-create")) { attempt = try_create; other = swap; }
   if (!strcmp(name, "swap-read")) { attempt = try_read; other = swap; }
+  if (!strcmp(name, "connect")) { attempt = try_connect; other = flip_address; address.sun_family = AF_UNIX; strcpy(address.sun_path, "stream.sock"); }
   if (!strcmp(name, "fifo")) attempt = try_fifo;
   if (!strcmp(name, "exchange")) attempt = try_exchange;
   if (!strcmp(name, "tmpfile")) attempt = try_tmpfile;

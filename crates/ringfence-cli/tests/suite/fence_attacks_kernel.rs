@@ -265,3 +265,32 @@ fn copied_and_linker_started_programs_are_held_too() {
     assert!(!ran.stdout.contains("canary") && !ran.stdout.contains("ALLOWED"), "{ran:?}");
     assert!(ran.blocked);
 }
+
+#[test]
+fn refused_calls_are_told_by_name() {
+    let room = Room::new();
+    for (call, command) in [
+        ("mount", "mount -t tmpfs none /tmp"),
+        ("unshare", "unshare -Ur true"),
+        ("syslog", "dmesg"),
+        ("mknod", "mknod device c 1 3"),
+        ("chroot", "python3 -c 'import os; os.chroot(\".\")'"),
+    ] {
+        // The program itself sends anybody else away.
+        if call == "mount" && !is_root() {
+            continue;
+        }
+        let ran = room.fenced(command);
+        assert!(ran.blocked && ran.code != 0, "{command}: {ran:?}");
+        assert!(
+            ran.resource.as_deref().is_some_and(|resource| resource.starts_with(call)),
+            "{command}: {ran:?}"
+        );
+        let violations = ran.json["violations"].as_array().unwrap();
+        let told = violations.iter().find(|violation| violation["kind"] == "syscall_denied");
+        assert!(told.is_some_and(|told| told["certain"] == true), "{command}: {ran:?}");
+    }
+    // Whoever does without it is not blocked.
+    let ran = room.fenced("unshare -Ur true; echo went on");
+    assert!(!ran.blocked && ran.stdout.contains("went on") && ran.resources() == ["unshare"], "{ran:?}");
+}

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::suite::fence_support::SOCKETS;
+use crate::suite::fence_support::{RACES, SOCKETS};
 use crate::suite::support::Room;
 
 /// Listeners of the host on a path: whatever arrives at one of them got out.
@@ -115,6 +115,62 @@ fn sockets_in_the_project_that_appear_later() {
     let place = room.project.join("stream.sock").display().to_string();
     assert!(ran.resources().contains(&place.as_str()), "{ran:?}");
     assert_eq!(listeners.lock().unwrap().as_ref().unwrap().arrived(), Vec::<String>::new());
+}
+
+/// Nobody of the host sees as much as a connection.
+#[test]
+fn no_connection_is_made_before_it_is_judged() {
+    let room = Room::new();
+    room.helper(&SOCKETS);
+    room.helper(&RACES);
+    let listeners = std::sync::Mutex::new(None);
+    let open = || *listeners.lock().unwrap() = Some(Listeners::at(&room.project));
+    let ran = room.fenced_while(open, "./sockets stream stream.sock; ./races connect 2");
+    assert!(ran.stdout.contains(" tries, 0 leaks"), "{ran:?}");
+    let listeners = listeners.lock().unwrap();
+    let accepted = listeners.as_ref().unwrap().stream.accept().map(drop);
+    // Without namespaces it is known only afterwards whose socket it was.
+    if ran.json["sandbox"]["adapter"] != "local/landlock" {
+        assert_eq!(accepted.unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+    // Outside, the same helper gets through.
+    let outside = RACES.unfenced(&["connect", "1"], &room.project);
+    assert!(!outside.contains(" 0 leaks"), "{outside}");
+}
+
+#[test]
+fn sockets_of_the_sandboxs_own_work_and_stop_nobody() {
+    let room = Room::new();
+    // A listener that accepts nobody, filled up; then somebody who waits; then everybody else.
+    let program = "
+import os, socket, threading, time
+for place in ['own.sock', '/tmp/own.sock', '\\0own']:
+    try:
+        listener = socket.socket(socket.AF_UNIX); listener.bind(place); listener.listen(1)
+        first = socket.socket(socket.AF_UNIX); first.connect(place)
+        accepted, _ = listener.accept(); accepted.send(b'hello'); print(first.recv(9).decode(), flush=True)
+    except PermissionError:
+        print('refused', flush=True)
+full = socket.socket(socket.AF_UNIX); full.bind('full.sock'); full.listen(0)
+def fill():
+    while True:
+        s = socket.socket(socket.AF_UNIX); s.connect('full.sock'); held.append(s)
+held = []
+threading.Thread(target=fill, daemon=True).start()
+time.sleep(0.5)
+print(len(held), open('new', 'w').write('still served'), flush=True)
+os._exit(0)
+";
+    room.write("try.py", program);
+    let ran = room.fenced("python3 try.py");
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{ran:?}");
+    // Without namespaces there is no /tmp and no abstract name of its own.
+    let shares = ran.json["sandbox"]["adapter"] == "local/landlock";
+    let others = if shares { "refused" } else { "hello" };
+    assert_eq!(lines[..3], ["hello", others, others], "{ran:?}");
+    assert!(lines[3].ends_with(" 12"), "{ran:?}");
+    assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 #[test]

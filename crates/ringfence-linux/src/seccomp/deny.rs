@@ -36,18 +36,60 @@ pub fn static_program_for(arch: Arch) -> Vec<sock_filter> {
 }
 
 pub(super) fn program(arch: Arch) -> Program {
-    program_after(arch, &[])
+    program_after(arch, &[], Told::No)
+}
+
+/// Whether the supervisor hears of what is refused; it is the one that refuses it then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    Yes,
+    No,
 }
 
 /// As [`program`], with other tables that are asked first.
-pub(super) fn program_after(arch: Arch, first: &[&[Entry]]) -> Program {
+pub(super) fn program_after(arch: Arch, first: &[&[Entry]], told: Told) -> Program {
     let mut program = Program::for_arch(arch).unknown(ENOSYS);
-    for entry in first.iter().copied().flatten().chain(TABLE) {
+    let add = |program: &mut Program, entry: &Entry, verdict| {
         if let Some(nr) = entry.call.number(arch) {
-            program.add(nr, entry.when, entry.verdict);
+            program.add(nr, entry.when, verdict);
         }
+    };
+    for entry in first.iter().copied().flatten() {
+        add(&mut program, entry, entry.verdict);
+    }
+    for entry in TABLE {
+        let notified = told == Told::Yes && entry.is_worth_telling();
+        add(&mut program, entry, if notified { Verdict::Notify } else { entry.verdict });
     }
     program
+}
+
+impl Entry {
+    /// Whether somebody will miss the call. Some are only tried, by programs that have another way; and of
+    /// sockets the supervisor hears when they are used.
+    #[must_use]
+    pub fn is_worth_telling(&self) -> bool {
+        const TRIED: [&str; 9] = [
+            "io_uring_setup",
+            "io_uring_enter",
+            "io_uring_register",
+            "name_to_handle_at",
+            "kcmp",
+            "personality",
+            "process_madvise",
+            "modify_ldt",
+            "socket",
+        ];
+        self.verdict == EPERM && !TRIED.contains(&self.call.name)
+    }
+}
+
+/// Why this call is refused to everybody, if it is.
+#[must_use]
+pub fn refusal(nr: i64, args: &[u64; 6]) -> Option<&'static Entry> {
+    let holds = |entry: &&Entry| entry.when.iter().all(|test| test.holds(args));
+    let of_call = |entry: &&Entry| entry.call.number(Arch::HOST).is_some_and(|known| i64::from(known) == nr);
+    TABLE.iter().filter(of_call).find(holds).filter(|entry| matches!(entry.verdict, Verdict::Errno(_)))
 }
 
 /// The table, for documentation and tests.

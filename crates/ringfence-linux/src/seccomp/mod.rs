@@ -18,7 +18,7 @@ mod interpret;
 mod tests;
 
 pub use bpf::Program;
-pub use deny::{Entry as DenyEntry, deny_table, static_program, static_program_for};
+pub use deny::{Entry as DenyEntry, deny_table, refusal, static_program, static_program_for};
 pub use install::{Listener, install, install_listener, notify_supported, set_sync_wake_up};
 pub use libc::sock_filter;
 pub use notify::{

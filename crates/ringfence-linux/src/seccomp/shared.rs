@@ -29,7 +29,7 @@ pub fn shared_program(shared: Shared, set: &NotifySet) -> Vec<sock_filter> {
     if shared.no_local {
         tables.push(NO_LOCAL);
     }
-    let mut program = deny::program_after(Arch::HOST, &tables);
+    let mut program = deny::program_after(Arch::HOST, &tables, set.told());
     set.add_to(&mut program, Arch::HOST);
     program.assemble()
 }

@@ -64,6 +64,12 @@ fn deny_lines() -> impl Iterator<Item = Line> {
     deny_table().iter().map(|&DenyEntry { call, when, verdict, .. }| Line { call, when, verdict })
 }
 
+/// Where the supervisor is told.
+fn told_lines() -> impl Iterator<Item = Line> {
+    let verdict = |entry: &DenyEntry| if entry.is_worth_telling() { Verdict::Notify } else { entry.verdict };
+    deny_table().iter().zip(deny_lines()).map(move |(entry, line)| Line { verdict: verdict(entry), ..line })
+}
+
 fn notify_lines(set: NotifySet) -> impl Iterator<Item = Line> {
     notify_table().iter().filter(move |entry| set.selects(entry.group)).map(|entry| Line {
         call: entry.call,
@@ -96,7 +102,7 @@ fn tables() -> Vec<Table> {
     });
     let combined = Table {
         name: "combined full".into(),
-        lines: deny_lines().chain(notify_lines(NotifySet::full())).collect(),
+        lines: told_lines().chain(notify_lines(NotifySet::full())).collect(),
         unknown: ENOSYS,
         build: Box::new(|arch| combined_program_for(arch, &NotifySet::full())),
         bounds: (200, 13.0),
@@ -151,6 +157,22 @@ fn programs_say_what_the_tables_say() {
             assert!(judged > 1000);
         }
     }
+}
+
+#[test]
+fn what_the_supervisor_is_told_of_it_refuses() {
+    for entry in deny_table().iter().filter(|entry| entry.is_worth_telling()) {
+        let Some(nr) = entry.call.number(Arch::HOST) else { continue };
+        let mut args = [0; 6];
+        for test in entry.when {
+            args[usize::from(test.arg)] = if test.equal { test.value } else { test.mask & !test.value };
+        }
+        let found = refusal(i64::from(nr), &args);
+        assert!(found.is_some_and(|found| found.call == entry.call), "{}", entry.call.name);
+    }
+    assert!(refusal(libc::SYS_clone, &[17, 0, 0, 0, 0, 0]).is_none());
+    assert!(refusal(libc::SYS_mknodat, &[0, 0, 0o010_644, 0, 0, 0]).is_none());
+    assert!(refusal(libc::SYS_getpid, &[0; 6]).is_none());
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod open_how;
 mod protected;
 mod question;
 mod shared;
+mod socket_table;
 mod target;
 mod walk;
 mod witness;
@@ -46,6 +47,8 @@ use call::{Call, Exchange, Last, PathArg};
 use notif::Notification;
 use target::{Ending, PathBuffer, Resolved, Unread, read_path, resolve};
 use witness::{Denial, Resource};
+
+use crate::seccomp::{self, DenyEntry};
 
 /// What the supervisor needs to know of the sandbox besides its policy.
 #[derive(Debug, Clone, Default)]
@@ -109,6 +112,8 @@ enum Answer {
     Give(OwnedFd, bool),
     /// Another thread answers.
     Later,
+    /// Nobody may make this call.
+    Refuse(&'static DenyEntry),
 }
 
 impl<'a> Supervisor<'a> {
@@ -163,6 +168,10 @@ impl<'a> Supervisor<'a> {
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
             Answer::Give(fd, cloexec) => deed::give(listener, notification.id, &fd, cloexec),
             Answer::Later => Ok(()),
+            Answer::Refuse(entry) => {
+                self.tell(witness::refused_call(notification.tid, entry));
+                notif::refuse(listener, notification.id, Errno::PERM)
+            }
             Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
                 Some(violation) => {
                     self.cover_again(notification.tid, &violation);
@@ -185,6 +194,11 @@ impl<'a> Supervisor<'a> {
         self.created |= call.creates();
         (self.resolved, self.ending) = (Resolved::Nowhere, Ending::Name);
         (self.source, self.unnamed) = (None, notification.linked_descriptor());
+        if let Call::Other | Call::Create { operation: Operation::Create, .. } = call
+            && let Some(entry) = seccomp::refusal(notification.nr, &notification.args)
+        {
+            return Answer::Refuse(entry);
+        }
         let answer = match call {
             Call::Open { path, flags, last, .. } => self.open(tid, path, flags, last),
             Call::OpenHow { path, how, .. } => self.open_how(tid, path, how),
@@ -195,7 +209,9 @@ impl<'a> Supervisor<'a> {
             Call::Move { operation, from, to, last, exchange } => {
                 self.move_name(tid, operation, (from, last), to, exchange)
             }
-            Call::Connect { socket, address, length } => self.connect(tid, socket, address, length),
+            Call::Connect { socket, address, length } => {
+                self.connect(listener, notification, socket, (address, length))
+            }
             Call::Bind { address, length, .. } => self.bind(tid, address, length),
             Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
             Call::Other => Answer::Continue,

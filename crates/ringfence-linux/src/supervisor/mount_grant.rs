@@ -12,10 +12,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ringfence_model::Access;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
+use super::socket_table;
 use crate::mounts;
 use crate::plan::BindAccess;
 use crate::sys::{self, Cloned, Sys};
@@ -25,6 +26,7 @@ use crate::sys::{self, Cloned, Sys};
 pub(super) struct Namespaces {
     user: OwnedFd,
     mount: OwnedFd,
+    network: OwnedFd,
 }
 
 impl Namespaces {
@@ -35,10 +37,10 @@ impl Namespaces {
             rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
         };
         let tid = tid.to_string();
-        let (user, mount) = (open("user", &tid)?, open("mnt", &tid)?);
+        let (user, mount, network) = (open("user", &tid)?, open("mnt", &tid)?, open("net", &tid)?);
         let inode = |fd: &OwnedFd| rustix::fs::fstat(fd).ok().map(|stat| stat.st_ino);
         let own = open("user", "self")?;
-        (inode(&user) != inode(&own)).then_some(Self { user, mount })
+        (inode(&user) != inode(&own)).then_some(Self { user, mount, network })
     }
 
     /// Shows the host's `path` at the same place inside.
@@ -52,6 +54,16 @@ impl Namespaces {
     pub(super) fn cover(&self, path: &Path) -> Result<(), Errno> {
         let path = c_string(path)?;
         self.helped(&|namespaces| namespaces.cover_inside(&path))
+    }
+
+    /// Whether a socket of the sandbox's network namespace is bound to the file that `stat` is of; `ESRCH` when
+    /// none is.
+    pub(super) fn has_socket(&self, stat: &Stat) -> Result<(), Errno> {
+        self.helped(&|namespaces| {
+            sys::enter_namespace(namespaces.user.as_fd())?;
+            sys::enter_namespace(namespaces.network.as_fd())?;
+            socket_table::look_up(stat)
+        })
     }
 
     /// Runs `work` in a helper process and waits for it.

@@ -2,19 +2,23 @@
 //!
 //! The network namespace is empty, so nothing beyond loopback can be reached whatever is answered here;
 //! the supervisor makes the refusal visible. Pathname sockets are the exception: they are files, and one
-//! that a host process listens on inside a shared directory could be reached. There the supervisor makes
-//! the connection itself and looks at who is on the other side before the caller gets it.
+//! that a host process listens on inside a shared directory could be reached. So the supervisor makes every
+//! connection of a local socket itself, by a descriptor of what it judged, after the kernel has told it whether
+//! that is a socket of the sandbox's own network namespace.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use ringfence_model::{Access, DenyReason, Operation, PathOutcome};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use rustix::net::SocketAddrUnix;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::call::Last;
+use super::mount_grant::Namespaces;
+use super::notif::{self, Notification};
 use super::target::{Resolved, Unread, read_bytes};
 use super::{Answer, Denial, Resource, Supervisor};
 
@@ -22,16 +26,42 @@ enum Address {
     Internet(SocketAddr),
     /// A pathname socket.
     Path(Vec<u8>),
-    /// Abstract, unnamed, or of a family the static filter lets nobody make.
+    /// A name that is no path, without the NUL before it.
+    Abstract(Vec<u8>),
+    /// Unnamed, or of a family the static filter lets nobody make.
     Other,
 }
 
 impl Supervisor<'_> {
-    pub(super) fn connect(&mut self, tid: i32, socket: i32, address: u64, length: u64) -> Answer {
-        let answer = match read_address(tid, address, length) {
-            Address::Internet(address) => internet(Operation::Connect, address),
-            Address::Path(path) => self.connect_path(tid, socket, &path),
-            Address::Other => Answer::Continue,
+    pub(super) fn connect(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        socket: i32,
+        (address, length): (u64, u64),
+    ) -> Answer {
+        let tid = notification.tid;
+        let address = read_address(tid, address, length);
+        // A local socket can reach whatever has a path. The kernel would read the address a second time, so
+        // it is the supervisor that connects, also to what is the sandbox's own.
+        let local = take_descriptor(tid, socket)
+            .filter(|own| rustix::net::sockopt::socket_domain(own) == Ok(rustix::net::AddressFamily::UNIX));
+        let answer = match (address, local) {
+            (Address::Internet(address), None) => internet(Operation::Connect, address),
+            (Address::Path(path), Some(own)) => self.connect_path(listener, notification, own, &path),
+            // Of the sandbox's network namespace. Without one it would be a name of the host's.
+            (Address::Abstract(name), Some(own)) if self.watched.shared.is_none() => {
+                match SocketAddrUnix::new_abstract_name(&name) {
+                    Ok(address) => {
+                        let connection = Connection { own, address, to: None };
+                        self.connect_later(listener, notification.id, connection)
+                    }
+                    Err(errno) => Answer::Done(Err(errno)),
+                }
+            }
+            (Address::Abstract(_), Some(_)) => Answer::Done(Err(Errno::ACCESS)),
+            (_, Some(_)) => Answer::Done(Err(Errno::INVAL)),
+            (_, None) => Answer::Continue,
         };
         self.never_continue(answer)
     }
@@ -39,7 +69,7 @@ impl Supervisor<'_> {
     pub(super) fn send_to(&mut self, tid: i32, address: u64, length: u64) -> Answer {
         match read_address(tid, address, length) {
             Address::Internet(address) => internet(Operation::Send, address),
-            Address::Path(_) | Address::Other => Answer::Continue,
+            Address::Path(_) | Address::Abstract(_) | Address::Other => Answer::Continue,
         }
     }
 
@@ -54,58 +84,88 @@ impl Supervisor<'_> {
         }
     }
 
-    fn connect_path(&mut self, tid: i32, socket: i32, path: &[u8]) -> Answer {
+    fn connect_path(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        own: OwnedFd,
+        path: &[u8],
+    ) -> Answer {
+        let tid = notification.tid;
         if let Err(unread) = self.absolute(tid, path) {
-            return unread.into();
+            return match unread {
+                Unread::Nothing => Answer::Done(Err(Errno::NOENT)),
+                Unread::TooLong => Answer::Done(Err(Errno::NAMETOOLONG)),
+            };
         }
         match self.resolve(Last::Follow) {
             Resolved::Missing | Resolved::Unreachable => {
-                return self.hidden(Operation::Connect, Access::Write);
+                return match self.hidden(Operation::Connect, Access::Write) {
+                    Answer::Continue => Answer::Done(Err(Errno::NOENT)),
+                    other => other,
+                };
             }
-            Resolved::Nowhere => return Answer::Continue,
+            Resolved::Nowhere => return Answer::Done(Err(Errno::CONNREFUSED)),
             Resolved::Exists => {}
         }
+        let Some((opened, address)) = self.socket_at_real() else { return Answer::Done(Err(Errno::NOENT)) };
+        let connection = Connection { own, address, to: Some(opened) };
         match self.policy.decide(self.real.as_path(), Access::Write).outcome {
             // Made inside; nobody outside can listen there.
-            PathOutcome::Private => Answer::Continue,
-            PathOutcome::Denied(_) => self.verdict(Operation::Connect, Access::Write),
-            PathOutcome::Allowed => self.connect_for(tid, socket),
+            PathOutcome::Private => self.connect_later(listener, notification.id, connection),
+            PathOutcome::Denied(_) => match self.verdict(Operation::Connect, Access::Write) {
+                // The host refuses it as well.
+                Answer::Continue => Answer::Done(Err(Errno::ACCESS)),
+                other => other,
+            },
+            PathOutcome::Allowed => match connection.is_of_inside(tid) {
+                Some(true) => self.connect_later(listener, notification.id, connection),
+                Some(false) => refuse_socket(self.real.as_path()),
+                None => self.connect_and_look(tid, &connection),
+            },
         }
     }
 
-    /// Connects the caller's socket to `self.real` on its behalf, then checks that the listener is inside.
-    fn connect_for(&self, tid: i32, socket: i32) -> Answer {
-        let Some(root) = &self.root else { return Answer::Done(Err(Errno::ACCESS)) };
-        let Some(own) = take_descriptor(tid, socket) else { return Answer::Done(Err(Errno::ACCESS)) };
-        let relative = self.real.as_path().strip_prefix("/").unwrap_or(self.real.as_path());
-        let opened = rustix::fs::openat2(
-            root,
-            relative,
-            OFlags::PATH | OFlags::CLOEXEC,
-            Mode::empty(),
-            rustix::fs::ResolveFlags::IN_ROOT | rustix::fs::ResolveFlags::NO_SYMLINKS,
-        );
-        let Ok(opened) = opened else { return Answer::Done(Err(Errno::NOENT)) };
-        let through = format!("/proc/self/fd/{}", opened.as_raw_fd());
-        let Ok(address) = rustix::net::SocketAddrUnix::new(through) else {
-            return Answer::Done(Err(Errno::INVAL));
-        };
-        if let Err(errno) = rustix::net::connect(&own, &address) {
+    /// Connects, and looks then who is on the other side: where nobody can tell before.
+    fn connect_and_look(&self, tid: i32, connection: &Connection) -> Answer {
+        if let Err(errno) = connection.make_in_time() {
             return Answer::Done(Err(errno));
         }
-        let inside = rustix::net::sockopt::socket_peercred(&own)
+        let own = &connection.own;
+        let inside = rustix::net::sockopt::socket_peercred(own)
             .is_ok_and(|peer| self.is_peer_inside(peer.pid.as_raw_nonzero().get(), tid));
         if inside {
             return Answer::Done(Ok(0));
         }
-        let _ = rustix::net::shutdown(&own, rustix::net::Shutdown::Both);
-        Answer::Deny(Denial {
-            operation: Operation::Connect,
-            resource: Resource::Path(self.real.as_path().to_owned()),
-            access: Access::Write,
-            reason: DenyReason::Unlisted,
-            rule: None,
-        })
+        let _ = rustix::net::shutdown(own, rustix::net::Shutdown::Both);
+        refuse_socket(self.real.as_path())
+    }
+
+    /// What is at `self.real`, held open, and the address it is reached by.
+    fn socket_at_real(&self) -> Option<(OwnedFd, SocketAddrUnix)> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+        let root = self.root.as_ref()?;
+        let opened = rustix::fs::openat2(root, self.real.as_path(), flags, Mode::empty(), resolve).ok()?;
+        let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
+        Some((opened, address))
+    }
+
+    /// Connects on a thread of its own: a listener that accepts nobody would hold everybody up.
+    fn connect_later(&mut self, listener: BorrowedFd<'_>, id: u64, connection: Connection) -> Answer {
+        let Some(listener) = self.shared_listener(listener) else { return Answer::Done(Err(Errno::ACCESS)) };
+        let work = move || {
+            let made = match connection.make() {
+                Ok(()) => notif::succeed(listener.as_fd(), id, 0),
+                Err(errno) => notif::refuse(listener.as_fd(), id, errno),
+            };
+            // An answer that cannot be delivered belongs to a caller that is gone.
+            let _ = made;
+        };
+        match std::thread::Builder::new().name("connect".to_owned()).spawn(work) {
+            Ok(_) => Answer::Later,
+            Err(_) => Answer::Done(Err(Errno::AGAIN)),
+        }
     }
 
     fn is_peer_inside(&self, peer: i32, tid: i32) -> bool {
@@ -116,6 +176,63 @@ impl Supervisor<'_> {
     fn absolute(&mut self, tid: i32, path: &[u8]) -> Result<(), Unread> {
         super::target::absolute_path(tid, path, &mut self.path)
     }
+}
+
+/// A connection to be made for the caller's local socket.
+struct Connection {
+    own: OwnedFd,
+    address: SocketAddrUnix,
+    /// What the address leads to, held open so that it stays the same.
+    to: Option<OwnedFd>,
+}
+
+impl Connection {
+    fn make(&self) -> Result<(), Errno> {
+        rustix::net::connect(&self.own, &self.address)
+    }
+
+    /// As [`make`](Self::make), without waiting long for a listener that accepts nobody.
+    fn make_in_time(&self) -> Result<(), Errno> {
+        use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_timeout};
+        let before = socket_timeout(&self.own, Timeout::Send)?;
+        set_socket_timeout(&self.own, Timeout::Send, Some(std::time::Duration::from_secs(1)))?;
+        let made = self.make();
+        set_socket_timeout(&self.own, Timeout::Send, before)?;
+        made
+    }
+
+    /// Whether the socket it leads to is one of the sandbox's network namespace. None when nobody can tell.
+    fn is_of_inside(&self, tid: i32) -> Option<bool> {
+        let to = self.to.as_ref()?;
+        let stat = rustix::fs::fstat(to).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+            // The kernel says what is wrong with it.
+            return Some(true);
+        }
+        if tells_two_devices(to) {
+            return None;
+        }
+        match Namespaces::of(tid)?.has_socket(&stat) {
+            Ok(()) => Some(true),
+            Err(Errno::SRCH) => Some(false),
+            Err(_) => None,
+        }
+    }
+}
+
+/// Whether its file system tells programs another device than it has in the kernel's tables (btrfs, overlayfs).
+fn tells_two_devices(file: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|fs| matches!(fs.f_type, 0x9123_683e | 0x794c_7630))
+}
+
+fn refuse_socket(path: &Path) -> Answer {
+    Answer::Deny(Denial {
+        operation: Operation::Connect,
+        resource: Resource::Path(path.to_owned()),
+        access: Access::Write,
+        reason: DenyReason::Unlisted,
+        rule: None,
+    })
 }
 
 fn internet(operation: Operation, address: SocketAddr) -> Answer {
@@ -185,6 +302,7 @@ fn parse_address(bytes: &[u8]) -> Address {
             let end = rest.iter().position(|&b| b == 0).unwrap_or(rest.len());
             Address::Path(rest[..end].to_vec())
         }
+        libc::AF_UNIX if !rest.is_empty() => Address::Abstract(rest[1..].to_vec()),
         _ => Address::Other,
     }
 }
@@ -261,7 +379,7 @@ mod tests {
         let mut abstract_name = vec![];
         abstract_name.extend(family(libc::AF_UNIX));
         abstract_name.extend(b"\0name");
-        assert!(matches!(parse_address(&abstract_name), Address::Other));
+        assert!(matches!(parse_address(&abstract_name), Address::Abstract(name) if name == b"name"));
         assert!(matches!(parse_address(&[1]), Address::Other));
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::seccomp::DenyEntry;
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
 
 /// A refusal, before it is put into words.
@@ -40,22 +41,43 @@ impl Denial {
 }
 
 pub(super) fn violation(tid: i32, denial: Denial) -> Violation {
+    let kind = kind(&denial);
+    let (resource, message) = describe(&denial);
+    Violation {
+        access: Some(denial.access),
+        reason: Some(denial.reason),
+        rule: denial.rule.as_ref().map(|(rule, _)| rule.clone()),
+        rule_source: denial.rule.map(|(_, source)| source),
+        ..seen(tid, kind, denial.operation, resource, message)
+    }
+}
+
+/// A call that is refused whoever makes it, and why.
+pub(super) fn refused_call(tid: i32, entry: &DenyEntry) -> Violation {
+    let name = entry.call.name;
+    let message = format!("call {name}: refused to everybody inside; {}", entry.reason);
+    Violation {
+        rule: Some(format!("seccomp {name}")),
+        ..seen(tid, ViolationKind::SyscallDenied, Operation::Syscall, name.to_owned(), message)
+    }
+}
+
+/// What is known of every call that was refused.
+fn seen(tid: i32, kind: ViolationKind, operation: Operation, resource: String, message: String) -> Violation {
     let argv = argv(tid);
     let program = std::fs::read_link(format!("/proc/{tid}/exe"))
         .ok()
         .map(|path| path.to_string_lossy().into_owned())
         .or_else(|| argv.first().cloned());
-    let kind = kind(&denial);
-    let (resource, message) = describe(&denial);
     Violation {
         kind,
         severity: kind.default_severity(),
-        operation: denial.operation,
+        operation,
         resource,
-        access: Some(denial.access),
-        reason: Some(denial.reason),
-        rule: denial.rule.as_ref().map(|(rule, _)| rule.clone()),
-        rule_source: denial.rule.map(|(_, source)| source),
+        access: None,
+        reason: None,
+        rule: None,
+        rule_source: None,
         pid: inner_pid(tid),
         program,
         argv,
