@@ -183,11 +183,13 @@ pub fn time_launch(plan: &Plan, exec: &Exec) -> Sys<Vec<Step>> {
     let stage = Stage {
         plan,
         exec,
+        passed: &exec.passed,
         stdio: [0, 1, 2],
         tty: None,
         control: inside.as_fd(),
         wait_for_go: false,
         maps: Some(maps.borrow()),
+        landlocked: false,
         tied: false,
     };
     let begin = now();
