@@ -4,6 +4,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`manager`] | which sandbox a session works in |
+//! | [`pool`] | sandboxes that are made before they are needed |
 //! | [`unsandboxed`] | running without a fence, when a person configured that |
 //! | [`setup`] | from a project, a home and flags to a policy, in one call |
 //! | [`gate`] | whether a command may run: judged, asked about, refused, and how that is recorded |
@@ -13,6 +14,7 @@
 pub mod config;
 pub mod gate;
 pub mod manager;
+pub mod pool;
 pub mod setup;
 pub mod unsandboxed;
 

@@ -2,52 +2,20 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use ringfence_fence::EventSink;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result};
 use tokio::sync::mpsc;
 
 use crate::offload::{offload, spawn};
-use crate::shell::Shell;
+use crate::shell::{Shell, Ticket};
 
 /// Events that wait for the caller; then the command waits.
 const UNREAD: usize = 32;
-/// How often a command that shall end is told so.
-const INSISTENCE: Duration = Duration::from_millis(20);
 
 enum News {
     Event(ExecEvent),
     Ended(Box<Result<ExecResult>>),
-}
-
-/// One command, from its turn to its end.
-#[derive(Debug, Default)]
-struct Turn {
-    /// Held while the shell is told to cancel, so that never the next command hears it.
-    ended: Mutex<bool>,
-}
-
-impl Turn {
-    fn end(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-    }
-
-    /// Cancels until it has ended: a command that is just beginning does not hear the first time.
-    fn insist(&self, shell: &Shell) {
-        while self.cancel_once(shell) {
-            std::thread::sleep(INSISTENCE);
-        }
-    }
-
-    /// False when there is nothing to cancel any more.
-    fn cancel_once(&self, shell: &Shell) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*ended {
-            shell.cancel();
-        }
-        !*ended
-    }
 }
 
 /// A shell whose commands wait for each other without holding a thread.
@@ -55,7 +23,7 @@ impl Turn {
 pub(crate) struct Turns {
     shell: Arc<Shell>,
     queue: Arc<tokio::sync::Mutex<()>>,
-    current: Mutex<Option<Arc<Turn>>>,
+    current: Mutex<Option<Ticket>>,
     disposed: AtomicBool,
 }
 
@@ -89,33 +57,28 @@ impl Turns {
         if !self.is_alive() {
             return Err(gone());
         }
-        let turn = Arc::new(Turn::default());
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&turn));
+        let ticket = Ticket::new();
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket.clone());
         let (tell, mut told) = mpsc::channel(UNREAD);
-        let (shell, mine) = (Arc::clone(&self.shell), Arc::clone(&turn));
+        let (shell, mine) = (Arc::clone(&self.shell), ticket.clone());
         spawn(move || {
             // Somebody who does not listen any more misses nothing.
             let events = |event| drop(tell.blocking_send(News::Event(event)));
-            let ready = before.map_or(Ok(()), |before| succeed(&shell, &before));
-            let result = ready.and_then(|()| shell.execute(&request, &events));
-            mine.end();
+            let ready = before.map_or(Ok(()), |before| succeed(&shell, &mine, &before));
+            let result = ready.and_then(|()| shell.execute_as(&mine, &request, &events));
             drop(queued);
             drop(tell.blocking_send(News::Ended(Box::new(result))));
         })?;
-        let mut unless_awaited = Abandoned { turn, shell: Some(Arc::clone(&self.shell)) };
-        loop {
+        let mut unless_awaited = Abandoned(Some(ticket));
+        let ended = loop {
             match told.recv().await {
                 Some(News::Event(event)) => events(event),
-                Some(News::Ended(result)) => {
-                    unless_awaited.shell = None;
-                    return result.map_err(|error| self.explained(error));
-                }
-                None => {
-                    unless_awaited.shell = None;
-                    return Err(Error::new(ErrorKind::Internal, "a thread of the sandbox failed"));
-                }
+                Some(News::Ended(result)) => break *result,
+                None => break Err(Error::new(ErrorKind::Internal, "a thread of the sandbox failed")),
             }
-        }
+        };
+        unless_awaited.0 = None;
+        ended.map_err(|error| self.explained(error))
     }
 
     /// A shell that was closed in between has run nothing.
@@ -123,11 +86,11 @@ impl Turns {
         if self.is_alive() || error.kind != ErrorKind::NotFound { error } else { gone() }
     }
 
-    pub(crate) async fn cancel(&self) -> Result<()> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(turn) = current else { return Ok(()) };
-        let shell = Arc::clone(&self.shell);
-        offload(move || turn.insist(&shell)).await
+    /// Ends the command whose turn it is. Nothing happens to one that has ended.
+    pub(crate) fn cancel(&self) {
+        if let Some(ticket) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
+            ticket.cancel();
+        }
     }
 
     pub(crate) async fn dispose(&self) -> Result<()> {
@@ -137,8 +100,8 @@ impl Turns {
     }
 }
 
-fn succeed(shell: &Shell, request: &ExecRequest) -> Result<()> {
-    let result = shell.execute(request, &|_| ())?;
+fn succeed(shell: &Shell, ticket: &Ticket, request: &ExecRequest) -> Result<()> {
+    let result = shell.execute_as(ticket, request, &|_| ())?;
     if result.exit_code == 0 {
         return Ok(());
     }
@@ -147,18 +110,12 @@ fn succeed(shell: &Shell, request: &ExecRequest) -> Result<()> {
 }
 
 /// Ends the command of a caller who went away.
-struct Abandoned {
-    turn: Arc<Turn>,
-    shell: Option<Arc<Shell>>,
-}
+struct Abandoned(Option<Ticket>);
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
-        if let Some(shell) = self.shell.take() {
-            // Mostly this is enough; where there is no thread to insist, it must be.
-            self.turn.cancel_once(&shell);
-            let turn = Arc::clone(&self.turn);
-            let _ = spawn(move || turn.insist(&shell));
+        if let Some(ticket) = &self.0 {
+            ticket.cancel();
         }
     }
 }

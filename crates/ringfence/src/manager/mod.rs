@@ -18,7 +18,7 @@ pub mod place;
 pub mod providers;
 mod slots;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod unfenced;
 pub mod who;
 

@@ -8,37 +8,37 @@ use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Provider, Sandbox, Sa
 use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, PolicyMode, Result, Usage};
 
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) created: AtomicUsize,
-    pub(super) destroyed: AtomicUsize,
+pub(crate) struct State {
+    pub(crate) created: AtomicUsize,
+    pub(crate) destroyed: AtomicUsize,
     /// Sandboxes that exist, by scope key; more than one of a scope at a time is what must never happen.
-    pub(super) live: Mutex<BTreeMap<String, usize>>,
-    pub(super) most_of_one_scope: AtomicUsize,
+    pub(crate) live: Mutex<BTreeMap<String, usize>>,
+    pub(crate) most_of_one_scope: AtomicUsize,
     /// How many of the next creations fail.
-    pub(super) failing: AtomicUsize,
+    pub(crate) failing: AtomicUsize,
     /// How often making and destroying lets others go first.
-    pub(super) slowness: AtomicUsize,
-    pub(super) options: Mutex<Vec<CreateOptions>>,
-    pub(super) ran: AtomicUsize,
+    pub(crate) slowness: AtomicUsize,
+    pub(crate) options: Mutex<Vec<CreateOptions>>,
+    pub(crate) ran: AtomicUsize,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counting(pub(super) Arc<State>);
+pub(crate) struct Counting(pub(crate) Arc<State>);
 
 impl Counting {
-    pub(super) fn created(&self) -> usize {
+    pub(crate) fn created(&self) -> usize {
         self.0.created.load(Ordering::SeqCst)
     }
 
-    pub(super) fn destroyed(&self) -> usize {
+    pub(crate) fn destroyed(&self) -> usize {
         self.0.destroyed.load(Ordering::SeqCst)
     }
 
-    pub(super) fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.0.live.lock().unwrap().values().sum()
     }
 
-    pub(super) fn most_of_one_scope(&self) -> usize {
+    pub(crate) fn most_of_one_scope(&self) -> usize {
         self.0.most_of_one_scope.load(Ordering::SeqCst)
     }
 
@@ -74,11 +74,11 @@ impl Drop for Counted {
 }
 
 #[derive(Debug)]
-pub(super) struct Counter {
+pub(crate) struct Counter {
     id: String,
     state: Arc<State>,
     counted: Mutex<Option<Counted>>,
-    pub(super) gone: AtomicBool,
+    pub(crate) gone: AtomicBool,
 }
 
 impl Provider for Counting {

@@ -7,7 +7,7 @@
 
 mod accounting;
 mod behaviour;
-mod counting;
+pub(crate) mod counting;
 #[cfg(target_os = "linux")]
 mod real;
 
