@@ -13,6 +13,9 @@ use crate::native::Native;
 use crate::offload::offload;
 use crate::shell::{Shell, ShellOptions};
 
+/// The private channels of a shell have numbers below this.
+const LEAST_OPEN_FILES: u64 = 128;
+
 /// A fence with a bash that remembers, and others by name.
 #[derive(Debug)]
 pub struct LocalSandbox {
@@ -27,6 +30,10 @@ pub struct LocalSandbox {
 impl LocalSandbox {
     /// Prepares the fence and starts its main shell; blocks until bash is ready.
     pub fn start(options: CreateOptions) -> Result<Self> {
+        if options.policy.limits.max_open_files.is_some_and(|most| most < LEAST_OPEN_FILES) {
+            let message = format!("a shell needs room for at least {LEAST_OPEN_FILES} open files");
+            return Err(Error::new(ErrorKind::InvalidConfig, message).hint("raise limits.maxOpenFiles"));
+        }
         let Hooks { approval, background, .. } = options.hooks.clone();
         let mut shell_options = ShellOptions { approval, ..ShellOptions::default() };
         if let Some(background) = background {

@@ -23,6 +23,7 @@ fn of_a_shell() -> Vec<(&'static str, &'static str)> {
             "the case looks at bash itself, which holds its private channels",
         ),
         ("exit/program-not-found", "a shell says that with exit code 127"),
+        ("limit/open-files", "a shell needs more than the case leaves it, and refuses to start with less"),
         ("limit/processes", limit),
         ("limit/fork-bomb", limit),
         ("limit/memory-is-of-all-together", limit),
