@@ -6,8 +6,9 @@
 
 mod error;
 mod project;
+#[cfg(test)]
+mod tests;
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use ringfence_model::{ExecResult, Limits, Usage};
@@ -37,7 +38,7 @@ pub trait Guard: Send + Sync + std::fmt::Debug {
         program: &str,
         arguments: &[&str],
         directory: Option<&Path>,
-        variables: &[(OsString, OsString)],
+        variables: &[(&str, &str)],
     ) -> Result<ExecResult, GuardError>;
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>, GuardError>;

@@ -8,11 +8,13 @@
 //! | [`unsandboxed`] | running without a fence, when a person configured that |
 //! | [`setup`] | from a project, a home and flags to a policy, in one call |
 //! | [`gate`] | whether a command may run: judged, asked about, refused, and how that is recorded |
+//! | [`guard`] | one object that answers every question about a project, and runs, reads and writes in it |
 //! | [`config`] | `sandbox.json`: reading, merging, checking, showing, and the policy that follows from it |
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod gate;
+pub mod guard;
 pub mod manager;
 pub mod pool;
 pub mod setup;

@@ -53,7 +53,9 @@ impl From<Error> for GuardError {
     fn from(error: Error) -> Self {
         let text = error.chain();
         match error.kind {
-            ErrorKind::InvalidConfig | ErrorKind::ConfigError | ErrorKind::Validation => Self::InvalidConfig(text),
+            ErrorKind::InvalidConfig | ErrorKind::ConfigError | ErrorKind::Validation => {
+                Self::InvalidConfig(text)
+            }
             ErrorKind::SandboxDenied | ErrorKind::SandboxNotAvailable => Self::InitializationFailed(text),
             ErrorKind::SpawnFailed | ErrorKind::NotFound => Self::SpawnFailed(text),
             ErrorKind::Permission | ErrorKind::PathTraversal => Self::PermissionDenied(text),

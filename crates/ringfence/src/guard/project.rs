@@ -66,6 +66,7 @@ impl GuardBuilder {
                 policy: setup.policy(),
                 environment: setup.env.clone(),
                 provider_options: setup.local_options(&[], None)?,
+                hooks: Default::default(),
             })?)
         };
         Ok(ProjectGuard {
@@ -119,14 +120,17 @@ impl ProjectGuard {
         let resolved = self.resolved(path);
         let config = &self.setup.loaded.config;
         let texts = |list: &[Entry]| list.iter().map(|entry| entry.text.clone()).collect::<Vec<_>>();
-        let (sensitive, temporary) = (texts(&config.additional_sensitive_files), texts(&config.allowed_tmp_paths));
+        let (sensitive, temporary) =
+            (texts(&config.additional_sensitive_files), texts(&config.allowed_tmp_paths));
         let rules = PathRules {
             sensitive: &sensitive,
             strict: config.strict_sensitive_files,
-            temporary: Some(&temporary),
+            // A project below a temporary directory is a project.
+            temporary: (!resolved.starts_with(&self.setup.project)).then_some(temporary.as_slice()),
         };
-        policy::check_path(&self.policy.filesystem, &rules, &resolved, access)
-            .map_err(|refusal| GuardError::PathAccessDenied { path: path.to_owned(), reason: refusal.reason })?;
+        policy::check_path(&self.policy.filesystem, &rules, &resolved, access).map_err(|refusal| {
+            GuardError::PathAccessDenied { path: path.to_owned(), reason: refusal.reason }
+        })?;
         Ok(resolved)
     }
 
@@ -194,7 +198,7 @@ impl Guard for ProjectGuard {
         program: &str,
         arguments: &[&str],
         directory: Option<&Path>,
-        variables: &[(OsString, OsString)],
+        variables: &[(&str, &str)],
     ) -> Result<ExecResult, GuardError> {
         let command = Command::Argv(std::iter::once(&program).chain(arguments).map(Into::into).collect());
         self.judged(&crate::gate::text_of(&command))?;
@@ -204,7 +208,8 @@ impl Guard for ProjectGuard {
         })?;
         let mut request = ExecRequest::new(command);
         request.cwd = cwd;
-        request.env = variables.iter().cloned().collect();
+        request.env =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let result = fence.run(&request, Streams::Capture, &|_| {})?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.cpu_ms = Some(used.cpu_ms.unwrap_or(0) + result.usage.cpu_ms.unwrap_or(0));
@@ -217,7 +222,8 @@ impl Guard for ProjectGuard {
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>, GuardError> {
         let resolved = self.allowed(path, Access::Read)?;
-        let failed = |error: std::io::Error| GuardError::Internal(format!("cannot read {}: {error}", path.display()));
+        let failed =
+            |error: std::io::Error| GuardError::Internal(format!("cannot read {}: {error}", path.display()));
         let mut file = std::fs::File::open(&resolved).map_err(failed)?;
         self.fits("bytes of a file", file.metadata().map_err(failed)?.len())?;
         let mut content = Vec::new();
