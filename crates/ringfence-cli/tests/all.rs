@@ -17,6 +17,7 @@ mod suite {
     pub(crate) mod fence_everyday;
     pub(crate) mod fence_faults;
     pub(crate) mod fence_support;
+    pub(crate) mod fence_tripwire;
     pub(crate) mod fence_verdicts;
     pub(crate) mod gate;
     pub(crate) mod launchers;

@@ -10,6 +10,7 @@
 pub mod bwrap;
 pub mod cgroup;
 mod descendants;
+pub mod fuse;
 pub mod keeper;
 pub mod landlock;
 pub mod launch;

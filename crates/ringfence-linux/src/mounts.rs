@@ -147,7 +147,7 @@ pub(crate) fn bindable(source: BorrowedFd<'_>, access: BindAccess) -> Sys<OwnedF
     Ok(tree)
 }
 
-fn clone_tree(dir: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Sys<OwnedFd> {
+pub(crate) fn clone_tree(dir: BorrowedFd<'_>, path: &CStr, recursive: bool) -> Sys<OwnedFd> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -179,7 +179,7 @@ pub(crate) fn tmpfs(mode: u32, size: Option<u64>) -> Sys<OwnedFd> {
     new_filesystem(c"tmpfs", options, libc::MOUNT_ATTR_NODEV)
 }
 
-fn new_filesystem(kind: &CStr, options: &[(&CStr, &CStr)], attributes: u64) -> Sys<OwnedFd> {
+pub(crate) fn new_filesystem(kind: &CStr, options: &[(&CStr, &CStr)], attributes: u64) -> Sys<OwnedFd> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in options {
         if value.is_empty() {
@@ -194,7 +194,7 @@ fn new_filesystem(kind: &CStr, options: &[(&CStr, &CStr)], attributes: u64) -> S
 }
 
 /// Writes a number without allocating.
-fn digits(mut value: u64, base: u64, buffer: &mut [u8; 24]) -> Sys<&CStr> {
+pub(crate) fn digits(mut value: u64, base: u64, buffer: &mut [u8; 24]) -> Sys<&CStr> {
     let mut start = buffer.len() - 1;
     buffer[start] = 0;
     loop {

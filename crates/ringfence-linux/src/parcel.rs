@@ -204,6 +204,7 @@ impl<'a> Reader<'a> {
         let plan = Plan {
             hostname,
             mounts: vec![],
+            traps: vec![],
             landlock: landlock.into_iter().next(),
             without_tcp: self.flag()?,
             rlimits: self.list(|from| {
@@ -242,6 +243,7 @@ mod tests {
         Plan {
             hostname: c"fence".into(),
             mounts: vec![],
+            traps: vec![],
             landlock: Some((
                 7,
                 vec![

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::RawFd;
 
+use crate::fuse::Trap;
 use crate::landlock::Rights;
 use crate::sys::CStringArray;
 
@@ -130,6 +131,8 @@ pub struct Rlimit {
 pub struct Plan {
     pub hostname: CString,
     pub mounts: Vec<MountStep>,
+    /// What is covered once more, by something that tells, where the kernel lets us.
+    pub traps: Vec<Trap>,
     /// The kernel's Landlock version and the rules; none when the kernel has no Landlock.
     pub landlock: Option<(u32, Vec<LandlockRule>)>,
     /// Landlock refuses TCP too, because no network namespace does.

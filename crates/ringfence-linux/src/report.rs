@@ -138,6 +138,10 @@ pub enum Message {
     Exited { status: i32, alone: bool, cpu_us: u64, max_rss_kib: u64 },
     /// A step failed; the sandbox ends.
     Failed { step: Step, detail: u32, errno: i32 },
+    /// Init → host, with the device that the traps are served on.
+    Tripwire,
+    /// Init → host, with the sandbox's `/proc`: the traps are laid out.
+    Processes,
     /// Init → host, where another program built the sandbox: it is there, and init is ours.
     Ready,
     /// Init → host: it has no command of its own, and waits for what it is asked for.
@@ -169,6 +173,8 @@ impl Message {
             Self::Another => (10, 0, 0, 0, 0),
             Self::Given { target } => (11, target, 0, 0, 0),
             Self::Begin { rows, columns } => (12, 0, 0, rows.into(), columns.into()),
+            Self::Tripwire => (13, 0, 0, 0, 0),
+            Self::Processes => (14, 0, 0, 0, 0),
         };
         let mut bytes = [0; SIZE];
         bytes[0..4].copy_from_slice(&tag.to_ne_bytes());
@@ -200,6 +206,8 @@ impl Message {
             10 => Self::Another,
             11 => Self::Given { target: a },
             12 => Self::Begin { rows: u16::try_from(long(16)).ok()?, columns: u16::try_from(long(24)).ok()? },
+            13 => Self::Tripwire,
+            14 => Self::Processes,
             _ => return None,
         })
     }
@@ -276,6 +284,8 @@ mod tests {
             Message::Exited { status: -1, alone: true, cpu_us: u64::MAX, max_rss_kib: 1 << 40 },
             Message::Failed { step: Step::Mount, detail: 12, errno: 13 },
             Message::Ready,
+            Message::Tripwire,
+            Message::Processes,
         ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::process::Signal;
 
+use crate::fuse::mount as fuse;
 use crate::landlock::{Rights, Ruleset};
 use crate::mounts;
 use crate::plan::{Exec, LOWEST_SOURCE, Passed, Plan};
@@ -108,7 +109,7 @@ fn init(stage: &Stage<'_>) -> Result<(), Failure> {
     write_id_maps(stage)?;
     rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .or_fail(Step::PrivateMounts)?;
-    build_root(stage.plan)?;
+    build_root(stage)?;
     sys::loopback_up().or_fail(Step::Loopback)?;
     sys::sethostname(&stage.plan.hostname).or_fail(Step::Hostname)?;
 
@@ -194,8 +195,13 @@ fn write_file(path: &CStr, content: &[u8]) -> Sys<()> {
     rustix::io::write(&file, content).map(drop)
 }
 
-fn build_root(plan: &Plan) -> Result<(), Failure> {
+fn build_root(stage: &Stage<'_>) -> Result<(), Failure> {
+    let plan = stage.plan;
     let host = mounts::new_root().map_err(|(step, errno)| Failure { step, detail: 0, errno })?;
+    // As early as possible: the host gets ready to serve them meanwhile. Whose use it was could not be told
+    // where several commands share a sandbox.
+    let wanted = !plan.traps.is_empty() && !stage.exec.held;
+    let traps = if wanted { make_traps(stage, host.as_fd()).ok() } else { None };
     for (index, step) in plan.mounts.iter().enumerate() {
         mounts::execute(host.as_fd(), step).map_err(|errno| Failure {
             step: Step::Mount,
@@ -204,11 +210,26 @@ fn build_root(plan: &Plan) -> Result<(), Failure> {
         })?;
     }
     drop(host);
+    // Without them the masks and doors below refuse as well, only silently.
+    if let Some(traps) = traps
+        && fuse::lay_out(traps.as_fd(), &plan.traps).is_ok()
+        && let Ok(processes) = fuse::processes()
+    {
+        Message::Processes.send(stage.control, Some(processes.as_fd())).or_fail(Step::WaitForHost)?;
+    }
 
     mounts::close_workshop().or_fail(Step::SealRoot)?;
     rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
     rustix::fs::rmdir(mounts::OLD_ROOT).or_fail(Step::DetachHost)?;
     mounts::make_read_only(c"/").or_fail(Step::SealRoot)
+}
+
+/// The file system of the traps, whose device the host has from here on.
+fn make_traps(stage: &Stage<'_>, host: BorrowedFd<'_>) -> Sys<OwnedFd> {
+    let device = fuse::open(host)?;
+    let traps = fuse::make(device.as_fd())?;
+    Message::Tripwire.send(stage.control, Some(device.as_fd()))?;
+    Ok(traps)
 }
 
 /// Forks the process that becomes the command, and passes its notification listener (and terminal) on

@@ -32,6 +32,16 @@ pub trait Attend {
     /// The master of the command's terminal.
     fn terminal(&mut self, master: OwnedFd);
 
+    /// Traps are being laid out, and are served on `device`.
+    fn tripwire(&mut self, device: OwnedFd) {
+        drop(device);
+    }
+
+    /// The traps are laid out, and whoever runs into one is a process of this `/proc`.
+    fn processes(&mut self, processes: OwnedFd) {
+        drop(processes);
+    }
+
     /// Called while waiting; true asks the command to end now.
     fn cancelled(&mut self) -> bool {
         false
@@ -104,6 +114,8 @@ pub fn attend(
             Ok((Message::Held, _)) => attendant.held(),
             Ok((Message::Unsupervised, _)) => attendant.unsupervised(),
             Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
+            Ok((Message::Tripwire, Some(device))) => attendant.tripwire(device),
+            Ok((Message::Processes, Some(processes))) => attendant.processes(processes),
             Ok((Message::Exited { status, alone, cpu_us, max_rss_kib }, _)) => {
                 outcome = Outcome { status: Some(status), cpu_us, max_rss_kib, ..outcome };
                 if alone && sandbox.end == End::Kill {

@@ -12,7 +12,7 @@ use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Precision, Shared};
 use ringfence_linux::supervisor::{self, Watched};
-use ringfence_linux::{bwrap as bwrapped, keeper, landlock};
+use ringfence_linux::{bwrap as bwrapped, fuse, keeper, landlock};
 use ringfence_model::{Access, Assurance, Layer, Policy, PolicyMode, Result};
 use rustix::fs::{Mode, OFlags};
 
@@ -90,9 +90,17 @@ impl Ground {
     }
 
     fn with_mounts(&self, launcher: Launcher) -> Result<Built> {
-        let view =
+        let mut view =
             view::lay_out(&self.policy.filesystem, &self.found, &self.cwd, self.precision != Precision::Off)?;
         let mut degraded = Vec::new();
+        let tripwire = self.tripwire(launcher);
+        match (&tripwire, self.precision) {
+            // Whoever opens or executes something is seen before it could run into a trap. What is not seen are
+            // questions about what lies in a denied directory.
+            (Ok(()), Precision::Full) => view.traps.retain(|trap| trap.kind == fuse::Kind::Directory),
+            (Ok(()), Precision::Writes) => view.trap_doors(),
+            (Ok(()), Precision::Off) | (Err(_), _) => view.traps.clear(),
+        }
         let abi = landlock::abi();
         if abi == 0 {
             degraded.push(
@@ -101,19 +109,13 @@ impl Ground {
                     .to_owned(),
             );
         }
-        let name = match self.precision {
-            Precision::Full => None,
-            Precision::Writes => Some("writes"),
-            Precision::Off => Some("off"),
-        };
-        if let Some(name) = name {
-            degraded.push(format!("precision {name}: reads of hidden paths are refused but not reported"));
-        }
+        degraded.extend(unseen(self.precision, tripwire.as_ref().err()));
         let supervised = self.precision != Precision::Off;
         let spare = supervised && !self.options.requires(Layer::Supervisor);
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: view.mounts,
+            traps: view.traps,
             landlock: (abi > 0).then_some((abi, view.landlock)),
             without_tcp: false,
             rlimits: self.limits.rlimits.clone(),
@@ -123,6 +125,14 @@ impl Ground {
         };
         let watched = Watched { fixed: view.fixed, kept: view.kept, ..Watched::default() };
         Ok(Built { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
+    }
+
+    /// Whether what is hidden or denied can be covered by something that tells; if not, why.
+    fn tripwire(&self, launcher: Launcher) -> std::result::Result<(), String> {
+        if launcher != Launcher::Native {
+            return Err("bwrap mounts no file system of ours".to_owned());
+        }
+        fuse::probe().map_err(|error| format!("/dev/fuse cannot be opened: {error}"))
     }
 
     fn by_bwrap(&self) -> std::result::Result<Built, NoFence> {
@@ -159,6 +169,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
+            traps: vec![],
             landlock: Some((abi, view.landlock)),
             without_tcp: true,
             rlimits: self.limits.rlimits.clone(),
@@ -183,6 +194,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
+            traps: vec![],
             landlock: None,
             without_tcp: false,
             rlimits: self.limits.rlimits.clone(),
@@ -206,6 +218,29 @@ impl Ground {
                     .to_owned(),
                 "processes of the host are visible and can be signalled".to_owned(),
             ],
+        }
+    }
+}
+
+/// What happens inside without being told, and why.
+fn unseen(precision: Precision, no_tripwire: Option<&String>) -> Option<String> {
+    match (precision, no_tripwire) {
+        (Precision::Full, None) => None,
+        (Precision::Full, Some(why)) => Some(format!(
+            "programs that only ask about something denied (its size, whether it exists) are refused, but that \
+             is not reported ({why})"
+        )),
+        (Precision::Writes, None) => Some(
+            "precision writes: not reported is what the sandbox lacks in its own home and temporary directories, \
+             and not refused is the reading of denied names that appear or are replaced from outside meanwhile"
+                .to_owned(),
+        ),
+        (Precision::Writes, Some(why)) => Some(format!(
+            "precision writes: reads of hidden paths are refused but not reported ({why}), and not refused is the \
+             reading of denied names that appear or are replaced from outside meanwhile"
+        )),
+        (Precision::Off, _) => {
+            Some("precision off: reads of hidden paths are refused but not reported".to_owned())
         }
     }
 }

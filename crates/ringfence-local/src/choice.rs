@@ -20,12 +20,27 @@ pub(crate) struct Chosen {
     why: Vec<String>,
     /// A run found a supervisor above.
     unsupervised: AtomicBool,
+    /// The last run could not lay its traps out.
+    untrapped: AtomicBool,
 }
 
 impl Chosen {
     pub(crate) fn assurance(&self, ground: &Ground) -> Assurance {
         let supervised = !self.unsupervised.load(Ordering::Relaxed);
-        self.built.assurance(&ground.limits, supervised, &self.why)
+        let mut assurance = self.built.assurance(&ground.limits, supervised, &self.why);
+        if self.untrapped.load(Ordering::Relaxed) {
+            assurance.degraded.push(
+                "no tripwire (several shells share the sandbox, or the kernel did not let it be mounted): questions \
+                 about denied files are refused but not reported, and with precision writes so are reads"
+                    .to_owned(),
+            );
+        }
+        assurance
+    }
+
+    /// Whether the traps that were planned for a run are there.
+    pub(crate) fn has_traps(&self, there: bool) {
+        self.untrapped.store(!there, Ordering::Relaxed);
     }
 
     pub(crate) fn is_unsupervised(&self) {
@@ -75,7 +90,12 @@ fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>
     while let Some(launcher) = candidate {
         match ground.build(launcher) {
             Ok(built) => {
-                let chosen = Chosen { built, why, unsupervised: AtomicBool::new(false) };
+                let chosen = Chosen {
+                    built,
+                    why,
+                    unsupervised: AtomicBool::default(),
+                    untrapped: AtomicBool::default(),
+                };
                 let assurance = chosen.assurance(ground);
                 launcher::refuse_unless_held(&ground.options.required, launcher, &assurance, &chosen.why)?;
                 return Ok(chosen);

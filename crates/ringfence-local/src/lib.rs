@@ -47,6 +47,8 @@ mod system;
 pub mod terminal;
 pub mod toolchains;
 #[cfg(target_os = "linux")]
+mod traps;
+#[cfg(target_os = "linux")]
 mod tripwire;
 mod verdict;
 #[cfg(target_os = "linux")]

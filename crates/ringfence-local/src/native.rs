@@ -4,7 +4,7 @@ mod house;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
@@ -12,7 +12,7 @@ use ringfence_linux::cgroup;
 use ringfence_linux::launch::{LaunchError, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
 use ringfence_linux::seccomp::{self, Precision};
-use ringfence_linux::supervisor::{Ask, Supervisor};
+use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
 use ringfence_linux::warden::{Attend, Outcome, attend};
 use ringfence_model::{
     Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
@@ -33,6 +33,7 @@ use crate::limits::LimitPlan;
 use crate::relay;
 use crate::scan;
 use crate::terminal::{self, RawTerminal};
+use crate::traps::Traps;
 use crate::tripwire;
 use crate::verdict::blocking;
 
@@ -156,7 +157,7 @@ impl Native {
             exec: &exec,
             deadline: timeout.map(|ms| started + Duration::from_millis(ms)),
             events,
-            violations: RefCell::default(),
+            violations: Mutex::default(),
             usage: Cell::default(),
             created: Cell::default(),
             asker,
@@ -188,9 +189,9 @@ impl Native {
         if run.created.get() && run.ready.plan.landlock.is_none() {
             let fs = &self.ground.policy.filesystem;
             let appeared = tripwire::appeared(fs, &self.ground.found, &scan::roots(fs));
-            run.violations.borrow_mut().extend(appeared);
+            lock(&run.violations).extend(appeared);
         }
-        let (violations, usage) = (run.violations.into_inner(), run.usage.into_inner());
+        let (violations, usage) = (std::mem::take(&mut *lock(&run.violations)), run.usage.into_inner());
         Ok(self.result(run.chosen, outcome, output, violations, usage, started))
     }
 
@@ -270,7 +271,7 @@ struct Run<'a> {
     exec: &'a Exec,
     deadline: Option<Instant>,
     events: EventSink<'a>,
-    violations: RefCell<Vec<Violation>>,
+    violations: Mutex<Vec<Violation>>,
     usage: Cell<Option<cgroup::Usage>>,
     /// Something may have been created.
     created: Cell<bool>,
@@ -328,23 +329,31 @@ impl Run<'_> {
     /// Attends to what runs, in its own sandbox or beside others.
     fn serve(&self, sandbox: &Sandboxed, on_terminal: impl FnMut(OwnedFd)) -> Result<Outcome> {
         let Ready { plan, policy, watched, .. } = self.ready;
-        let mut report = |violation: Violation| {
-            (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
-            self.violations.borrow_mut().push(violation);
+        let (events, violations) = (self.events, &self.violations);
+        let report = |violation: Violation| {
+            events(ExecEvent::Violation(Box::new(violation.clone())));
+            lock(violations).push(violation);
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
-        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &mut report);
-        let mut attendant = Attendant {
-            supervisor,
-            on_terminal,
-            asker: self.asker.as_deref(),
-            chosen: self.chosen,
-            on_held: self.on_held,
-        };
+        let teller = Teller::new(&report);
+        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &teller);
         let wake = self.asker.as_deref().map(Asker::wake);
-        let outcome = attend(plan, sandbox, self.deadline, wake, &mut attendant);
-        self.created.set(attendant.supervisor.saw_creation());
-        drop(attendant);
+        let traps = Traps::new(&plan.traps, &policy.filesystem, &teller);
+        let outcome = std::thread::scope(|scope| {
+            let mut attendant = Attendant {
+                supervisor,
+                on_terminal,
+                asker: self.asker.as_deref(),
+                chosen: self.chosen,
+                on_held: self.on_held,
+                on_tripwire: |device| traps.serve(scope, device),
+                traps: &traps,
+            };
+            let outcome = attend(plan, sandbox, self.deadline, wake, &mut attendant);
+            self.created.set(attendant.supervisor.saw_creation());
+            traps.stop();
+            outcome
+        });
         for violation in self.asker.iter().flat_map(|asker| asker.take_refused()) {
             report(violation);
         }
@@ -408,18 +417,21 @@ impl Run<'_> {
 }
 
 /// Serves the supervisor's notifications, and hands the terminal's master on.
-struct Attendant<'a, F> {
+struct Attendant<'a, F, T> {
     supervisor: Supervisor<'a>,
     on_terminal: F,
+    on_tripwire: T,
+    traps: &'a Traps<'a>,
     asker: Option<&'a Asker>,
     chosen: &'a Chosen,
     on_held: Option<&'a dyn Fn()>,
 }
 
-impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
+impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Attend for Attendant<'_, F, T> {
     fn listener(&mut self, listener: &OwnedFd) {
         // Without it each call pays two wake-ups across processors; older kernels do not know it.
         let _ = seccomp::set_sync_wake_up(listener.as_fd());
+        self.chosen.has_traps(!self.traps.are_missing());
     }
 
     fn notification(&mut self, listener: BorrowedFd<'_>) {
@@ -442,9 +454,21 @@ impl<F: FnMut(OwnedFd)> Attend for Attendant<'_, F> {
         (self.on_terminal)(master);
     }
 
+    fn tripwire(&mut self, device: OwnedFd) {
+        (self.on_tripwire)(device);
+    }
+
+    fn processes(&mut self, processes: OwnedFd) {
+        self.traps.laid_out(processes);
+    }
+
     fn cancelled(&mut self) -> bool {
         self.asker.is_some_and(Asker::aborted)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {

@@ -5,6 +5,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_linux::fuse::{self as trap, Trap};
 use ringfence_linux::landlock::Rights;
 use ringfence_linux::plan::{BindAccess, LandlockRule, MountStep};
 use ringfence_model::policy::Filesystem;
@@ -24,6 +25,10 @@ pub struct View {
     pub fixed: Vec<PathBuf>,
     /// Trees in which only the supervisor makes and writes files.
     pub kept: Vec<PathBuf>,
+    /// Masks of what is denied: any use of them is worth telling.
+    pub traps: Vec<Trap>,
+    /// Directories of the host that are there and closed.
+    pub doors: Vec<CString>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +72,7 @@ pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> 
     let mut names = Names::default();
     for path in denied_paths(fs, found) {
         if !names.lack(&path) {
-            view.mask(&placed, &path)?;
+            view.mask(fs, &placed, &path)?;
         }
     }
     view.protect(fs, found, &placed, supervised, &mut names)?;
@@ -301,10 +306,20 @@ impl View {
                 if is_dir && !placed.contains_key(path.as_os_str()) && !on_the_way.contains(path.as_os_str())
                 {
                     self.dir(&path, 0)?;
+                    self.doors.push(c_path(&path)?);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Makes traps of the closed doors too. Landlock must let whoever wants to read behind one pass, because it
+    /// is asked first and refuses silently. What the kernel tells of the machine nobody misses.
+    pub(crate) fn trap_doors(&mut self) {
+        for path in self.doors.iter().filter(|path| !path.to_bytes().starts_with(b"/sys/")) {
+            self.traps.push(Trap { path: path.clone(), kind: trap::Kind::Directory });
+            self.landlock.push(LandlockRule { path: path.clone(), rights: Rights::Read });
+        }
     }
 
     /// Every shell and interpreter looks its user up when it starts. With `/etc/passwd` denied that would be
@@ -316,7 +331,7 @@ impl View {
         Ok(())
     }
 
-    fn mask(&mut self, placed: &Nodes, path: &Path) -> Result<()> {
+    fn mask(&mut self, fs: &Filesystem, placed: &Nodes, path: &Path) -> Result<()> {
         // A grant opened a way through it; what is not granted does not exist there.
         if placed.get(path.as_os_str()) == Some(&Node::Passage) {
             return Ok(());
@@ -337,6 +352,11 @@ impl View {
         }
         self.mounts.push(MountStep::Mask { target: c_path(path)? });
         self.fixed.push(path.to_owned());
+        // Sockets are masked too, and judged when somebody connects.
+        if !fs.decide(path, Access::Read).allowed() {
+            let kind = if metadata.is_dir() { trap::Kind::Directory } else { trap::Kind::File };
+            self.traps.push(Trap { path: c_path(path)?, kind });
+        }
         Ok(())
     }
 

@@ -24,10 +24,11 @@ mod question;
 mod shared;
 mod socket_table;
 mod target;
+mod teller;
+mod tripwire;
 mod walk;
 mod witness;
 
-use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,9 +41,12 @@ use rustix::io::Errno;
 pub use ask::Ask;
 pub use git_config::is_harmless as is_harmless_git_config;
 pub use shared::Shared;
+pub use teller::Teller;
+pub use tripwire::Tripwire;
 pub use witness::now_ms;
 
 use ask::Desk;
+pub(crate) use call::writes;
 use call::{Call, Exchange, Last, PathArg};
 use notif::Notification;
 use target::{Ending, PathBuffer, Resolved, Unread, read_path, resolve};
@@ -67,15 +71,13 @@ pub struct Supervisor<'a> {
     watched: &'a Watched,
     /// The sandbox's root directory, as a place to resolve its paths from.
     root: Option<OwnedFd>,
-    report: &'a mut dyn FnMut(Violation),
+    teller: &'a Teller<'a>,
     /// Where refusals become questions; none when nobody is asked.
     desk: Option<Desk>,
     /// A call that can make a new name was let through.
     created: bool,
     /// A copy of the listener for answers that come later.
     listener: Option<Arc<OwnedFd>>,
-    /// What was reported already: the same refusal is told once.
-    told: HashSet<(Operation, String)>,
     /// The thread that waits.
     tid: i32,
     keeper: shared::Keeper,
@@ -95,7 +97,7 @@ pub struct Supervisor<'a> {
 
 impl std::fmt::Debug for Supervisor<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Supervisor").field("told", &self.told.len()).finish_non_exhaustive()
+        f.debug_struct("Supervisor").finish_non_exhaustive()
     }
 }
 
@@ -121,7 +123,7 @@ impl<'a> Supervisor<'a> {
         policy: &'a Filesystem,
         watched: &'a Watched,
         ask: Option<Arc<dyn Ask>>,
-        report: &'a mut dyn FnMut(Violation),
+        teller: &'a Teller<'a>,
     ) -> Self {
         Self {
             desk: ask.map(Desk::new),
@@ -130,8 +132,7 @@ impl<'a> Supervisor<'a> {
             policy,
             watched,
             root: None,
-            report,
-            told: HashSet::new(),
+            teller,
             tid: 0,
             keeper: shared::Keeper::new(),
             path: Box::new(PathBuffer::new()),
@@ -161,7 +162,7 @@ impl<'a> Supervisor<'a> {
             Answer::Continue => notif::let_continue(listener, notification.id),
             Answer::Notice(denial) => {
                 let violation = witness::violation(notification.tid, denial);
-                self.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
+                self.teller.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
                 notif::let_continue(listener, notification.id)
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
@@ -169,13 +170,13 @@ impl<'a> Supervisor<'a> {
             Answer::Give(fd, cloexec) => deed::give(listener, notification.id, &fd, cloexec),
             Answer::Later => Ok(()),
             Answer::Refuse(entry) => {
-                self.tell(witness::refused_call(notification.tid, entry));
+                self.teller.tell(witness::refused_call(notification.tid, entry));
                 notif::refuse(listener, notification.id, Errno::PERM)
             }
             Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
                 Some(violation) => {
                     self.cover_again(notification.tid, &violation);
-                    self.tell(violation);
+                    self.teller.tell(violation);
                     notif::refuse(listener, notification.id, Errno::ACCESS)
                 }
                 None => Ok(()),
@@ -436,12 +437,6 @@ impl<'a> Supervisor<'a> {
                 let denial = Denial::of_path(operation, self.real.as_path(), access, reason, &decision);
                 hidden::refusal(denial, &decision)
             }
-        }
-    }
-
-    fn tell(&mut self, violation: Violation) {
-        if self.told.insert((violation.operation, violation.resource.clone())) {
-            (self.report)(violation);
         }
     }
 }

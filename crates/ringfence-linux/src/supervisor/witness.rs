@@ -41,6 +41,11 @@ impl Denial {
 }
 
 pub(super) fn violation(tid: i32, denial: Denial) -> Violation {
+    violation_by(&format!("/proc/{tid}"), denial)
+}
+
+/// By the process that `process`, a directory of some `/proc`, describes.
+pub(super) fn violation_by(process: &str, denial: Denial) -> Violation {
     let kind = kind(&denial);
     let (resource, message) = describe(&denial);
     Violation {
@@ -48,7 +53,7 @@ pub(super) fn violation(tid: i32, denial: Denial) -> Violation {
         reason: Some(denial.reason),
         rule: denial.rule.as_ref().map(|(rule, _)| rule.clone()),
         rule_source: denial.rule.map(|(_, source)| source),
-        ..seen(tid, kind, denial.operation, resource, message)
+        ..seen(process, kind, denial.operation, resource, message)
     }
 }
 
@@ -58,14 +63,26 @@ pub(super) fn refused_call(tid: i32, entry: &DenyEntry) -> Violation {
     let message = format!("call {name}: refused to everybody inside; {}", entry.reason);
     Violation {
         rule: Some(format!("seccomp {name}")),
-        ..seen(tid, ViolationKind::SyscallDenied, Operation::Syscall, name.to_owned(), message)
+        ..seen(
+            &format!("/proc/{tid}"),
+            ViolationKind::SyscallDenied,
+            Operation::Syscall,
+            name.to_owned(),
+            message,
+        )
     }
 }
 
 /// What is known of every call that was refused.
-fn seen(tid: i32, kind: ViolationKind, operation: Operation, resource: String, message: String) -> Violation {
-    let argv = argv(tid);
-    let program = std::fs::read_link(format!("/proc/{tid}/exe"))
+fn seen(
+    process: &str,
+    kind: ViolationKind,
+    operation: Operation,
+    resource: String,
+    message: String,
+) -> Violation {
+    let argv = argv(process);
+    let program = std::fs::read_link(format!("{process}/exe"))
         .ok()
         .map(|path| path.to_string_lossy().into_owned())
         .or_else(|| argv.first().cloned());
@@ -78,7 +95,7 @@ fn seen(tid: i32, kind: ViolationKind, operation: Operation, resource: String, m
         reason: None,
         rule: None,
         rule_source: None,
-        pid: inner_pid(tid),
+        pid: inner_pid(process),
         program,
         argv,
         time_ms: now_ms(),
@@ -145,16 +162,16 @@ fn describe(denial: &Denial) -> (String, String) {
 }
 
 /// The pid that the processes inside know the caller by.
-fn inner_pid(tid: i32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+fn inner_pid(process: &str) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("NStgid:"))?;
     line.split_whitespace().last()?.parse().ok()
 }
 
-fn argv(tid: i32) -> Vec<String> {
+fn argv(process: &str) -> Vec<String> {
     const MOST: usize = 32;
     const LONGEST: usize = 256;
-    let Ok(bytes) = std::fs::read(format!("/proc/{tid}/cmdline")) else { return vec![] };
+    let Ok(bytes) = std::fs::read(format!("{process}/cmdline")) else { return vec![] };
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     bytes
         .split(|&b| b == 0)

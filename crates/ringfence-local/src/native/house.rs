@@ -131,7 +131,7 @@ impl<'a> Common<'a> {
             exec: self.exec,
             deadline: None,
             events,
-            violations: RefCell::default(),
+            violations: Mutex::default(),
             usage: Cell::default(),
             created: Cell::default(),
             asker,

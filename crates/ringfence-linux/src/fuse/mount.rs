@@ -1,0 +1,75 @@
+//! The inner side of the tripwire: makes the file system, and lays its parts over the masks and doors.
+//!
+//! Runs between the clone and the command: nothing here allocates.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{CWD, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use super::Trap;
+use crate::mounts;
+use crate::stage::open_target;
+use crate::sys::Sys;
+
+/// Where the whole of it hangs while its parts are laid out.
+const PLACE: &CStr = c"/.ringfence/traps";
+
+/// Opens the kernel's device. It must be opened in the user namespace that mounts it.
+pub(crate) fn open(host: BorrowedFd<'_>) -> Sys<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(host, c"dev/fuse", flags, Mode::empty())
+}
+
+/// A detached file system that whoever holds `device` serves.
+pub(crate) fn make(device: BorrowedFd<'_>) -> Sys<OwnedFd> {
+    let [mut fd, mut user, mut group] = [[0_u8; 24]; 3];
+    let number = u64::try_from(device.as_raw_fd()).map_err(|_| Errno::BADF)?;
+    let options = [
+        (c"fd", mounts::digits(number, 10, &mut fd)?),
+        (c"rootmode", c"40000"),
+        (c"user_id", mounts::digits(rustix::process::geteuid().as_raw().into(), 10, &mut user)?),
+        (c"group_id", mounts::digits(rustix::process::getegid().as_raw().into(), 10, &mut group)?),
+    ];
+    mounts::new_filesystem(c"fuse", &options, libc::MOUNT_ATTR_NODEV)
+}
+
+/// Covers every trap with its part of `whole`. One that has vanished needs none.
+pub(crate) fn lay_out(whole: BorrowedFd<'_>, traps: &[Trap]) -> Sys<()> {
+    rustix::fs::mkdir(PLACE, Mode::from_raw_mode(0o700))?;
+    mounts::attach(whole, open_target(PLACE)?.as_fd())?;
+    let laid_out = all_parts(traps);
+    rustix::mount::unmount(PLACE, UnmountFlags::DETACH)?;
+    rustix::fs::rmdir(PLACE)?;
+    laid_out
+}
+
+fn all_parts(traps: &[Trap]) -> Sys<()> {
+    let whole = rustix::fs::open(PLACE, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    // Listing it makes every part known at once; each by itself would be a request to the host and back.
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
+    let mut entries = RawDir::new(&whole, &mut buffer);
+    while entries.next().transpose()?.is_some() {}
+    let mut text = [0_u8; 24];
+    for (index, trap) in traps.iter().enumerate() {
+        match open_target(&trap.path) {
+            Ok(target) => {
+                let part =
+                    mounts::clone_tree(whole.as_fd(), mounts::digits(index as u64, 10, &mut text)?, false)?;
+                mounts::attach(part.as_fd(), target.as_fd())?;
+            }
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// The sandbox's own view of its processes, for the host side: requests name their caller by the number it
+/// has here.
+pub(crate) fn processes() -> Sys<OwnedFd> {
+    rustix::fs::openat(CWD, c"/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}

@@ -1,0 +1,38 @@
+//! Tells of each refusal once, whoever saw it: the supervisor, or the tripwire.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use ringfence_model::{Operation, Violation};
+
+/// Where refusals go.
+pub struct Teller<'a> {
+    report: &'a (dyn Fn(Violation) + Sync),
+    /// What was reported already.
+    told: Mutex<HashSet<(Operation, String)>>,
+}
+
+impl std::fmt::Debug for Teller<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Teller").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Teller<'a> {
+    pub fn new(report: &'a (dyn Fn(Violation) + Sync)) -> Self {
+        Self { report, told: Mutex::default() }
+    }
+
+    pub(super) fn tell(&self, violation: Violation) {
+        let key = (violation.operation, violation.resource.clone());
+        if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+            (self.report)(violation);
+        }
+    }
+
+    /// Whether it was told already: then there is no need to find out who it was.
+    pub(super) fn knows(&self, operation: Operation, resource: &str) -> bool {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.contains(&(operation, resource.to_owned()))
+    }
+}
