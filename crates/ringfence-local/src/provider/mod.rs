@@ -3,8 +3,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`sandbox`] | [`LocalSandbox`]: one prepared fence, its main shell and those with names |
+//! | `jobs` | its background commands |
 //! | `turns` | one shell: commands in turn, cancelled at any time |
 
+mod jobs;
 pub mod sandbox;
 mod turns;
 

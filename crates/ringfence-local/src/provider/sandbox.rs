@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Hooks, Sandbox};
+use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Hooks, Jobs, Sandbox};
 use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Policy, Result};
 
+use super::jobs::LocalJobs;
 use super::turns::Turns;
 use crate::native::Native;
 use crate::offload::offload;
-use crate::shell::{Shell, ShellOptions};
+use crate::shell::{Jobs as ShellJobs, SharedSandbox, Shell, ShellOptions};
 
 /// The private channels of a shell have numbers below this.
 const LEAST_OPEN_FILES: u64 = 128;
@@ -20,6 +21,8 @@ const LEAST_OPEN_FILES: u64 = 128;
 #[derive(Debug)]
 pub struct LocalSandbox {
     native: Arc<Native>,
+    shared: SharedSandbox,
+    jobs: LocalJobs,
     options: ShellOptions,
     main: LocalShell,
     named: Mutex<BTreeMap<String, Arc<LocalShell>>>,
@@ -40,10 +43,13 @@ impl LocalSandbox {
             shell_options.background = background;
         }
         let native = Arc::new(Native::prepare(options)?);
-        let shell = Shell::start(Arc::clone(&native), shell_options.clone())?;
+        let shared = SharedSandbox::new(Arc::clone(&native), &BTreeMap::new());
+        let shell = Shell::start_in(&shared, shell_options.clone())?;
         Ok(Self {
             main: LocalShell { id: new_id(super::KIND)?, turns: Turns::new(shell) },
             native,
+            jobs: LocalJobs(Arc::new(ShellJobs::new(shared.clone()))),
+            shared,
             options: shell_options,
             named: Mutex::default(),
             making: tokio::sync::Mutex::default(),
@@ -85,7 +91,9 @@ impl Sandbox for LocalSandbox {
             for shell in named.values() {
                 shell.dispose().await?;
             }
-            self.main.dispose().await
+            self.main.dispose().await?;
+            let shared = self.shared.clone();
+            offload(move || shared.close()).await
         })
     }
 
@@ -95,6 +103,10 @@ impl Sandbox for LocalSandbox {
 
     fn is_alive(&self) -> bool {
         self.main.is_alive()
+    }
+
+    fn jobs(&self) -> Option<&dyn Jobs> {
+        Some(&self.jobs)
     }
 
     fn shell<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<dyn Sandbox>>> {
@@ -107,8 +119,8 @@ impl Sandbox for LocalSandbox {
             if let Some(shell) = found {
                 return Ok(shell as Arc<dyn Sandbox>);
             }
-            let (native, options) = (Arc::clone(&self.native), self.options.clone());
-            let shell = offload(move || Shell::start(native, options)).await??;
+            let (shared, options) = (self.shared.clone(), self.options.clone());
+            let shell = offload(move || Shell::start_in(&shared, options)).await??;
             let id = format!("{}/{name}", self.main.id);
             let shell = Arc::new(LocalShell { id, turns: Turns::new(shell) });
             self.named().insert(name.to_owned(), Arc::clone(&shell));

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use ringfence_fence::jobs::JobState;
 use ringfence_fence::{CreateOptions, Provider, Sandbox, wait_for};
 use ringfence_local::provider::LocalProvider;
 use ringfence_model::{ErrorKind, ExecEvent, ExecRequest, ExecResult, PathRule, Policy};
@@ -210,4 +211,21 @@ fn late_output_goes_to_the_hook() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(heard.lock().unwrap().as_slice(), b"late\n");
+}
+
+#[test]
+fn jobs_go_on_beside_commands_and_see_the_same_files() {
+    let Room { project: _project, sandbox, .. } = room();
+    let jobs = sandbox.jobs().unwrap();
+    let request = ExecRequest::shell("while read line; do echo got $line; done; echo made > file; exit 7");
+    let job = done(jobs.start(request)).unwrap();
+    assert_eq!(text(&run(&sandbox, "echo meanwhile")), "meanwhile");
+    done(jobs.write(&job.id, b"one\ntwo\n")).unwrap();
+    done(jobs.close_input(&job.id)).unwrap();
+    let ended = done(jobs.wait(&job.id)).unwrap();
+    assert_eq!(ended.state, JobState::Ended { exit_code: 7, signal: None });
+    let output = done(jobs.read(&job.id, 4, 100)).unwrap();
+    assert_eq!((output.bytes.as_slice(), output.next_offset()), (&b"one\ngot two\n"[..], 16));
+    assert_eq!(text(&run(&sandbox, "cat file")), "made");
+    assert_eq!(done(jobs.list()).unwrap(), [ended]);
 }

@@ -4,12 +4,15 @@
 //! |---|---|
 //! | `steps PROJECT ROUNDS` | nanoseconds of every step from the configuration to the end of `true` |
 //! | `approval PROJECT ROUNDS` | nanoseconds from a person's answer to the return of the call that waited |
+//! | `many PROJECT COUNT` | how fast sandboxes are made, and the memory of each while all live |
+//! | `take PROJECT ROUNDS` | nanoseconds of taking a sandbox from the pool and running a program, and of the program alone |
 //! | `opens FILE COUNT` | nanoseconds of each of many opens of a file, for use inside a sandbox |
 //! | `wait FILE` | moments at which opens of a file returned, for use inside a sandbox |
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 mod approval;
+mod many;
 mod payload;
 mod steps;
 
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["steps", project, rounds] => steps::measure(Path::new(project), number(rounds)),
         ["approval", project, rounds] => approval::measure(Path::new(project), number(rounds)),
+        ["many", project, count] => many::live(Path::new(project), number(count)),
+        ["take", project, rounds] => many::take(Path::new(project), number(rounds)),
         ["opens", file, count] => payload::opens(Path::new(file), number(count)),
         ["wait", files @ ..] => payload::wait(files),
         _ => Err("see the documentation of this example".into()),

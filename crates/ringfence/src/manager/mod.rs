@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** a sandbox that cannot be made is an error for whoever asked. Nothing is run in a weaker one instead.
 //! **Invariant:** the lock of one scope never waits for another scope's.
+#![doc = include_str!("../../../../docs/manager.md")]
 
 pub mod core;
 pub mod place;

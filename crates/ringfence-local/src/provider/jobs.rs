@@ -1,0 +1,64 @@
+//! Background commands for callers that must not block.
+
+use std::sync::Arc;
+
+use ringfence_fence::BoxFuture;
+use ringfence_fence::jobs::{JobInfo, JobOutput, Jobs as FenceJobs, TerminalSize};
+use ringfence_model::{ExecRequest, Result};
+
+use crate::offload::offload;
+use crate::shell::{JobOptions, Jobs};
+
+#[derive(Debug)]
+pub(crate) struct LocalJobs(pub(crate) Arc<Jobs>);
+
+impl LocalJobs {
+    /// What may take a while, on a thread of its own.
+    fn elsewhere<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&Jobs) -> Result<T> + Send + 'static,
+    ) -> BoxFuture<'a, Result<T>> {
+        let jobs = Arc::clone(&self.0);
+        Box::pin(async move { offload(move || work(&jobs)).await? })
+    }
+}
+
+fn at_once<'a, T: Send + 'a>(value: Result<T>) -> BoxFuture<'a, Result<T>> {
+    Box::pin(std::future::ready(value))
+}
+
+impl FenceJobs for LocalJobs {
+    fn start(&self, request: ExecRequest) -> BoxFuture<'_, Result<JobInfo>> {
+        self.elsewhere(move |jobs| jobs.start(&request, &JobOptions::default()))
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<JobInfo>>> {
+        at_once(Ok(self.0.list()))
+    }
+
+    fn read<'a>(&'a self, id: &'a str, offset: u64, most: usize) -> BoxFuture<'a, Result<JobOutput>> {
+        at_once(self.0.read(id, offset, most))
+    }
+
+    fn write<'a>(&'a self, id: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<()>> {
+        let (id, bytes) = (id.to_owned(), bytes.to_vec());
+        self.elsewhere(move |jobs| jobs.write(&id, &bytes))
+    }
+
+    fn close_input<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>> {
+        at_once(self.0.close_input(id))
+    }
+
+    fn signal<'a>(&'a self, id: &'a str, signal: i32) -> BoxFuture<'a, Result<()>> {
+        at_once(self.0.signal(id, signal))
+    }
+
+    fn resize<'a>(&'a self, id: &'a str, size: TerminalSize) -> BoxFuture<'a, Result<()>> {
+        at_once(self.0.resize(id, size))
+    }
+
+    fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobInfo>> {
+        let id = id.to_owned();
+        self.elsewhere(move |jobs| jobs.wait(&id))
+    }
+}
