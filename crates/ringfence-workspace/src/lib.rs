@@ -28,6 +28,7 @@ mod atomic;
 mod beneath;
 mod error;
 mod facts;
+mod guard;
 mod read;
 mod remove;
 mod walk;
@@ -45,6 +46,7 @@ pub mod tree;
 pub mod workspace;
 
 pub use edit::Occurrence;
+pub use guard::Guard;
 pub use map::{Mount, MountMode, PathMap};
 pub use media::{MediaPlace, StagedMedia};
 pub use patch::PatchReport;

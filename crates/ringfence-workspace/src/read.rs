@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_model::{Access, Error, ErrorKind, Result};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -71,6 +71,7 @@ impl Workspace {
         if facts.names > 1 {
             self.refuse_hard_link(path, facts.names)?;
         }
+        self.guard_open(&fd, Access::Read)?;
         Ok((File::from(fd), facts))
     }
 

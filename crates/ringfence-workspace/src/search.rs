@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_model::{Access, Error, ErrorKind, Result};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +126,7 @@ impl Workspace {
         {
             return None;
         }
+        self.guard_open(&file, Access::Read).ok()?;
         let mut content = Vec::new();
         (&file).take(limit).read_to_end(&mut content).ok()?;
         let there = open_plain_at(top, path, READ).and_then(facts_of);

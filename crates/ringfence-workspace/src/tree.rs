@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::Result;
+use ringfence_model::{Access, Result};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -143,6 +143,8 @@ impl Workspace {
     pub(crate) fn open_directory(&self, inner: &Inner) -> Result<std::os::fd::OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened: std::result::Result<_, Errno> = self.root().open(inner.as_path(), flags);
-        opened.map_err(|errno| explain("list", inner.as_path(), errno))
+        let directory = opened.map_err(|errno| explain("list", inner.as_path(), errno))?;
+        self.guard_open(&directory, Access::Read)?;
+        Ok(directory)
     }
 }

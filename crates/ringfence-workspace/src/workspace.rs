@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_model::{Error, ErrorKind, Result};
@@ -14,6 +14,7 @@ use crate::atomic::{IfThere, Staged, hand_over};
 use crate::beneath::{LastLink, PLACE, Place, Root, not_a_file};
 use crate::error::{explain, explain_io};
 use crate::facts::Facts;
+use crate::guard::Guard;
 use crate::path::Inner;
 use crate::remove;
 
@@ -107,6 +108,7 @@ pub struct Workspace {
     root: Root,
     options: WorkspaceOptions,
     measured: Mutex<Option<Measured>>,
+    pub(crate) guard: Option<Arc<dyn Guard>>,
     /// Held by session workspaces, so that nobody cleans them up while they are used.
     pub(crate) in_use: Option<OwnedFd>,
 }
@@ -128,7 +130,14 @@ impl Workspace {
     }
 
     pub(crate) fn from_root(root: Root, options: WorkspaceOptions) -> Self {
-        Self { root, options, measured: Mutex::new(None), in_use: None }
+        Self { root, options, measured: Mutex::new(None), guard: None, in_use: None }
+    }
+
+    /// From now on `guard` is asked about every file that is read, written, moved or removed.
+    #[must_use]
+    pub fn guarded(mut self, guard: Arc<dyn Guard>) -> Self {
+        self.guard = Some(guard);
+        self
     }
 
     /// Ends the time in which the workspace is set up.
@@ -177,6 +186,7 @@ impl Workspace {
         self.must_be_writable(path)?;
         let inner = Inner::of_entry(path)?;
         let place = self.place_to_write(&inner)?;
+        self.guard_place(&place)?;
         if place.facts().map_err(|errno| explain("write", path, errno))?.is_some() {
             return Ok(false);
         }
@@ -191,6 +201,7 @@ impl Workspace {
         self.must_be_writable(path)?;
         let inner = Inner::of_entry(path)?;
         let place = self.place_to_write(&inner)?;
+        self.guard_place(&place)?;
         let existing = self.replaceable(&place, path)?;
         let old = existing.map_or(0, |facts| facts.size);
         self.room_for(content.len().saturating_sub(usize::try_from(old).unwrap_or(usize::MAX)))?;
@@ -261,10 +272,12 @@ impl Workspace {
         let parent = inner.parent();
         self.make_directories(&parent)?;
         let directory = self.root.open(parent.as_path(), PLACE).map_err(failed)?;
-        match rustix::fs::mkdirat(&directory, inner.file_name(), FileMode::from_raw_mode(0o755)) {
+        let place = Place { directory, name: inner.file_name().to_owned() };
+        self.guard_place(&place)?;
+        match rustix::fs::mkdirat(&place.directory, &place.name, FileMode::from_raw_mode(0o755)) {
             Ok(()) => {
                 let made = self.root.open(inner.as_path(), PLACE).map_err(failed)?;
-                give_directory(&made, &directory);
+                give_directory(&made, &place.directory);
                 Ok(true)
             }
             // Somebody was quicker, or a link that leads nowhere has the name; opening tells.
@@ -283,6 +296,7 @@ impl Workspace {
             outcome => outcome.map_err(failed)?,
         };
         let Some(facts) = place.facts().map_err(failed)? else { return Ok(false) };
+        self.guard_place(&place)?;
         let outcome = match (depth, facts.kind) {
             (RemoveDepth::Recursive, _) => remove::tree(place.directory.as_fd(), &place.name),
             (RemoveDepth::Single, FileType::Directory) => {
@@ -306,11 +320,13 @@ impl Workspace {
         if place.facts().map_err(|errno| explain("move", from, errno))?.is_none() {
             return Err(explain("move", from, Errno::NOENT));
         }
+        self.guard_place(&place)?;
         self.make_parents(&target)?;
         let there = self
             .root
             .place(target.as_path(), LastLink::Keep)
             .map_err(|errno| explain("move to", to, errno))?;
+        self.guard_place(&there)?;
         rustix::fs::renameat(&place.directory, &place.name, &there.directory, &there.name)
             .map_err(|errno| explain("move to", to, errno))
     }

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod files;
+mod guarded;
 mod links;
 mod media;
 mod model;
