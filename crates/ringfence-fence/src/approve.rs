@@ -26,6 +26,12 @@ pub struct Question {
 /// Answers questions. The answer to a question that is not answered in time is no.
 pub trait Approver: Send + Sync + std::fmt::Debug {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision>;
+
+    /// Which command the questions are about, where one sandbox runs several. What was allowed once, and what
+    /// was refused, is asked again in another turn.
+    fn turn(&self) -> u64 {
+        0
+    }
 }
 
 /// Where an answer came from.

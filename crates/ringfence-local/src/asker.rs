@@ -88,6 +88,10 @@ impl Ask for Asker {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
     }
 
+    fn turn(&self) -> u64 {
+        self.approval.approver.turn()
+    }
+
     fn abort(&self) {
         self.aborted.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());

@@ -329,13 +329,16 @@ impl Run<'_> {
     /// Attends to what runs, in its own sandbox or beside others.
     fn serve(&self, sandbox: &Sandboxed, on_terminal: impl FnMut(OwnedFd)) -> Result<Outcome> {
         let Ready { plan, policy, watched, .. } = self.ready;
-        let (events, violations) = (self.events, &self.violations);
+        let (events, violations, is_shell) = (self.events, &self.violations, !self.exec.passed.is_empty());
         let report = |violation: Violation| {
             events(ExecEvent::Violation(Box::new(violation.clone())));
-            lock(violations).push(violation);
+            // A shell gives each to the command it belongs to; there may be any number of them.
+            if !is_shell {
+                lock(violations).push(violation);
+            }
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
-        let teller = Teller::new(&report);
+        let teller = if is_shell { Teller::each_time(&report) } else { Teller::new(&report) };
         let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &teller);
         let wake = self.asker.as_deref().map(Asker::wake);
         let traps = Traps::new(&plan.traps, &policy.filesystem, &teller);

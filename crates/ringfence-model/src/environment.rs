@@ -144,10 +144,15 @@ const OUTSIDE: &[&str] = &[
 /// makes programs load code.
 #[must_use]
 pub fn is_withheld(name: &str) -> bool {
+    holds_secret(name) || OUTSIDE.contains(&name.to_ascii_uppercase().as_str())
+}
+
+/// Whether a variable of that name holds a secret, which is then hidden wherever it would be shown.
+#[must_use]
+pub fn holds_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
         || SECRET_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
-        || OUTSIDE.contains(&name.as_str())
 }
 
 impl Environment {

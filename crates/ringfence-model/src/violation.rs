@@ -161,6 +161,12 @@ pub struct Violation {
 }
 
 impl Violation {
+    /// Whether both are about the same thing done to the same resource.
+    #[must_use]
+    pub fn is_same_refusal(&self, other: &Self) -> bool {
+        self.operation == other.operation && self.resource == other.resource
+    }
+
     /// `sensitive_file_access: read of /home/u/.ssh/id_rsa denied by ~/.ssh (built-in)`.
     #[must_use]
     pub fn one_line(&self) -> String {

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | [`manager`] | which sandbox a session works in |
 //! | [`pool`] | sandboxes that are made before they are needed |
+//! | [`tools`] | what an agent calls: commands, code, files |
+//! | [`permission`] | asking a person, and what follows from the answer |
 //! | [`unsandboxed`] | running without a fence, when a person configured that |
 //! | [`setup`] | from a project, a home and flags to a policy, in one call |
 //! | [`gate`] | whether a command may run: judged, asked about, refused, and how that is recorded |
@@ -16,11 +18,14 @@ pub mod config;
 pub mod gate;
 pub mod guard;
 pub mod manager;
+pub mod permission;
 pub mod pool;
 pub mod setup;
+pub mod tools;
 pub mod unsandboxed;
 
 pub use ringfence_fence as fence;
 pub use ringfence_ledger as ledger;
 pub use ringfence_local as local;
 pub use ringfence_model as model;
+pub use ringfence_workspace as workspace;

@@ -3,7 +3,8 @@
 //! Nothing is run twice and nothing runs outside. A file is opened by the supervisor itself — on its own
 //! copy of the arguments, no link followed, and only if it still is the file the person was shown — and the
 //! descriptor is handed to the waiting call. The question is asked on a thread of its own: other calls of
-//! the sandbox do not wait for it. One resource is asked about once in a run, however many calls wait.
+//! the sandbox do not wait for it. One resource is asked about once in a turn, however many calls wait: a run of
+//! one command is one turn, and each command of a shell is another. What was allowed once ends with its turn.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -35,6 +36,11 @@ pub trait Ask: Send + Sync {
 
     /// The person wants the whole run to end.
     fn abort(&self);
+
+    /// Which turn this is. Refusals, and what was allowed once, hold in the turn in which they were decided.
+    fn turn(&self) -> u64 {
+        0
+    }
 }
 
 /// How a waiting call can be carried out on behalf of its caller.
@@ -63,8 +69,39 @@ struct Waiting {
 
 enum State {
     Asking(Vec<Waiting>),
-    Allowed,
+    Allowed(GrantScope),
     Refused,
+}
+
+/// What was decided, and in which turn the last look at it was.
+#[derive(Default)]
+struct Book {
+    turn: u64,
+    states: HashMap<(PathBuf, Access), State>,
+    /// What was shown inside by a mount, as often as it was.
+    shown: Vec<PathBuf>,
+}
+
+impl Book {
+    /// Forgets what was decided for an earlier turn only; gives the places that were shown for it. Only those: an
+    /// unmounted mask would show what nobody granted.
+    fn turn_to(&mut self, turn: u64) -> Vec<PathBuf> {
+        if std::mem::replace(&mut self.turn, turn) == turn {
+            return vec![];
+        }
+        let mut once = vec![];
+        self.states.retain(|(path, _), state| match state {
+            State::Allowed(GrantScope::Once) => {
+                once.push(path.clone());
+                false
+            }
+            State::Refused => false,
+            State::Asking(_) | State::Allowed(_) => true,
+        });
+        let granted = |path: &PathBuf| self.states.keys().any(|(known, _)| known == path);
+        let over = |path: &mut PathBuf| once.contains(path) && !granted(path);
+        self.shown.extract_if(.., over).collect()
+    }
 }
 
 /// The questions of one run and their answers.
@@ -73,14 +110,14 @@ pub(super) struct Desk {
     ask: Arc<dyn Ask>,
     /// Of the sandbox, once they are known.
     namespaces: Arc<OnceLock<Option<Namespaces>>>,
-    states: Arc<Mutex<HashMap<(PathBuf, Access), State>>>,
+    book: Arc<Mutex<Book>>,
     /// Decisions that were made and are being carried out and recorded.
     settling: Arc<(Mutex<usize>, Condvar)>,
 }
 
 impl Desk {
     pub(super) fn new(ask: Arc<dyn Ask>) -> Self {
-        Self { ask, namespaces: Arc::default(), states: Arc::default(), settling: Arc::default() }
+        Self { ask, namespaces: Arc::default(), book: Arc::default(), settling: Arc::default() }
     }
 
     /// Waits until every decision that was made is recorded. Questions nobody has answered are not waited for.
@@ -113,35 +150,38 @@ impl Desk {
         }
         let key = (wish.path.clone(), access);
         let waiting = Waiting { listener: Arc::clone(listener), id, wish };
-        let mut states = self.states();
+        let mut book = self.book();
+        let over = book.turn_to(self.ask.turn());
+        self.hide(over);
+        let states = &mut book.states;
         // Below a directory that was granted and is shown, the kernel lets the call through.
         let shown = |((above, granted), state): (&(PathBuf, Access), &State)| {
-            matches!(state, State::Allowed)
+            matches!(state, State::Allowed(_))
                 && waiting.wish.path != *above
                 && waiting.wish.path.starts_with(above)
                 && (*granted == Access::Write || access != Access::Write)
         };
         if states.iter().any(shown) {
-            drop(states);
+            drop(book);
             let _ = notif::let_continue(waiting.listener.as_fd(), waiting.id);
             return None;
         }
         match states.get_mut(&key) {
             Some(State::Asking(queue)) => queue.push(waiting),
-            Some(State::Allowed) => {
-                drop(states);
+            Some(State::Allowed(_)) => {
+                drop(book);
                 let shown = look(&key.0);
                 if self.carry_out(&waiting, access, shown.as_ref()).is_err() {
                     let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
                 }
             }
             Some(State::Refused) => {
-                drop(states);
+                drop(book);
                 let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
             }
             None => {
                 states.insert(key.clone(), State::Asking(vec![waiting]));
-                drop(states);
+                drop(book);
                 let desk = self.clone();
                 // Without a thread nobody can be asked, and what nobody answers is refused.
                 let spawned = std::thread::Builder::new().name("approval".to_owned()).spawn({
@@ -171,38 +211,49 @@ impl Desk {
         decision: Decision,
         shown: Option<&Stat>,
     ) {
-        let state = if decision.allows() { State::Allowed } else { State::Refused };
-        let queue = match self.states().insert(key.clone(), state) {
-            Some(State::Asking(queue)) => queue,
-            _ => vec![],
-        };
         let scope = match decision {
             Decision::AllowSession => GrantScope::Session,
             Decision::AllowPermanent => GrantScope::Permanent,
             Decision::AllowOnce | Decision::Deny | Decision::Abort => GrantScope::Once,
         };
-        let mut outcome = Ok(());
-        for waiting in &queue {
-            if decision.allows() {
+        let state = if decision.allows() { State::Allowed(scope) } else { State::Refused };
+        let queue = match self.book().states.insert(key.clone(), state) {
+            Some(State::Asking(queue)) => queue,
+            _ => vec![],
+        };
+        if !decision.allows() {
+            // Told before the calls go on: what comes of them must not be known earlier than why.
+            self.ask.settled(&violation, &grant(key, scope), decision, Ok(()));
+            self.ask.refused(violation);
+            for waiting in &queue {
+                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
+            }
+        } else {
+            let mut outcome = Ok(());
+            for waiting in &queue {
                 if let Err(errno) = self.carry_out(waiting, key.1, shown) {
                     let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, errno);
                     outcome = Err(errno);
                 }
-            } else {
-                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
             }
-        }
-        self.ask.settled(&violation, &grant(key, scope), decision, outcome);
-        if !decision.allows() {
-            self.ask.refused(violation);
+            self.ask.settled(&violation, &grant(key, scope), decision, outcome);
         }
         if decision == Decision::Abort {
             self.ask.abort();
         }
     }
 
-    fn states(&self) -> MutexGuard<'_, HashMap<(PathBuf, Access), State>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes away what was shown for a turn that is over.
+    fn hide(&self, shown: Vec<PathBuf>) {
+        if let Some(Some(namespaces)) = self.namespaces.get() {
+            for path in shown {
+                let _ = namespaces.hide(&path);
+            }
+        }
     }
 }
 
@@ -243,6 +294,7 @@ impl Desk {
             Way::Open { .. } | Way::Show => {
                 let namespaces = self.namespaces.get_or_init(|| Namespaces::of(*tid));
                 namespaces.as_ref().ok_or(Errno::NOSYS)?.show(path, access)?;
+                self.book().shown.push(path.clone());
                 notif::let_continue(waiting.listener.as_fd(), waiting.id)
             }
         }

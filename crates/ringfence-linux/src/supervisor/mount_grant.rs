@@ -14,6 +14,7 @@ use std::path::Path;
 use ringfence_model::Access;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::socket_table;
@@ -48,6 +49,12 @@ impl Namespaces {
         let path = c_string(path)?;
         let access = if access == Access::Write { BindAccess::ReadWrite } else { BindAccess::ReadOnly };
         self.helped(&|namespaces| namespaces.show_inside(&path, access))
+    }
+
+    /// Takes away what was shown at `path`; an error when nothing was.
+    pub(super) fn hide(&self, path: &Path) -> Result<(), Errno> {
+        let path = c_string(path)?;
+        self.helped(&|namespaces| namespaces.hide_inside(&path))
     }
 
     /// Covers `path` inside with something empty.
@@ -109,6 +116,12 @@ impl Namespaces {
             Err(errno) => return Err(errno),
         };
         mounts::attach(tree.as_fd(), target.as_fd())
+    }
+
+    fn hide_inside(&self, path: &CStr) -> Sys<()> {
+        sys::enter_namespace(self.user.as_fd())?;
+        sys::enter_namespace(self.mount.as_fd())?;
+        rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
     }
 
     fn cover_inside(&self, path: &CStr) -> Sys<()> {

@@ -8,8 +8,8 @@ use ringfence_model::{Operation, Violation};
 /// Where refusals go.
 pub struct Teller<'a> {
     report: &'a (dyn Fn(Violation) + Sync),
-    /// What was reported already.
-    told: Mutex<HashSet<(Operation, String)>>,
+    /// What was reported already. None: it is reported each time.
+    told: Option<Mutex<HashSet<(Operation, String)>>>,
 }
 
 impl std::fmt::Debug for Teller<'_> {
@@ -20,19 +20,28 @@ impl std::fmt::Debug for Teller<'_> {
 
 impl<'a> Teller<'a> {
     pub fn new(report: &'a (dyn Fn(Violation) + Sync)) -> Self {
-        Self { report, told: Mutex::default() }
+        Self { report, told: Some(Mutex::default()) }
+    }
+
+    /// For a sandbox in which one command follows another: each hears of its own refusals.
+    pub fn each_time(report: &'a (dyn Fn(Violation) + Sync)) -> Self {
+        Self { report, told: None }
     }
 
     pub(super) fn tell(&self, violation: Violation) {
         let key = (violation.operation, violation.resource.clone());
-        if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+        let is_news =
+            |told: &Mutex<HashSet<_>>| told.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        if self.told.as_ref().is_none_or(is_news) {
             (self.report)(violation);
         }
     }
 
     /// Whether it was told already: then there is no need to find out who it was.
     pub(super) fn knows(&self, operation: Operation, resource: &str) -> bool {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.contains(&(operation, resource.to_owned()))
+        self.told.as_ref().is_some_and(|told| {
+            let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.contains(&(operation, resource.to_owned()))
+        })
     }
 }

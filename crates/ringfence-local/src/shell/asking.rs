@@ -1,5 +1,6 @@
 //! Who is asked, on behalf of which command.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_fence::BoxFuture;
@@ -16,17 +17,25 @@ pub(crate) struct Desk {
     approval: Approval,
     control: Arc<Control>,
     command: Mutex<String>,
+    turn: AtomicU64,
     /// What holds for the session, also when its bash is replaced.
     granted: Mutex<Vec<Grant>>,
 }
 
 impl Desk {
     pub(crate) fn new(approval: Approval, control: Arc<Control>) -> Self {
-        Self { approval, control, command: Mutex::default(), granted: Mutex::default() }
+        Self {
+            approval,
+            control,
+            command: Mutex::default(),
+            turn: AtomicU64::new(0),
+            granted: Mutex::default(),
+        }
     }
 
     /// Questions are about this command from now on.
     pub(crate) fn turn_to(&self, command: &str) {
+        self.turn.fetch_add(1, Ordering::AcqRel);
         command.clone_into(&mut self.command.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -85,5 +94,9 @@ impl Approver for Desk {
                 decision => decision,
             }
         })
+    }
+
+    fn turn(&self) -> u64 {
+        self.turn.load(Ordering::Acquire)
     }
 }

@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// machines with a lot to do.
 const SETTLING: Duration = Duration::from_secs(2);
 
+/// How many different refusals wait for the command to whose result they belong.
+const MOST_WAITING: usize = 1000;
+
 /// What comes from the thread that serves a sandbox.
 #[derive(Debug)]
 pub(crate) struct Feed {
@@ -65,7 +68,11 @@ impl Feed {
     }
 
     fn push(&self, violation: Violation) {
-        self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
+        let mut waiting = self.violations.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < MOST_WAITING && !waiting.iter().any(|known| known.is_same_refusal(&violation)) {
+            waiting.push(violation);
+        }
+        drop(waiting);
         self.wake.wake();
     }
 

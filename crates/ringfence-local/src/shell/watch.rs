@@ -203,6 +203,9 @@ impl Watch<'_> {
 
     fn take_violations(&self, watched: &mut Watched) {
         for violation in self.live.feed.take() {
+            if watched.violations.iter().any(|known| known.is_same_refusal(&violation)) {
+                continue;
+            }
             (self.events)(ExecEvent::Violation(Box::new(violation.clone())));
             watched.violations.push(violation);
         }

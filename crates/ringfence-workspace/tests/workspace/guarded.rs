@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ringfence_model::{Access, Error, ErrorKind, Result};
-use ringfence_workspace::{Guard, ListOptions, Occurrence, RemoveDepth, SearchOptions, Workspace, WorkspaceOptions};
+use ringfence_workspace::{
+    Guard, ListOptions, Occurrence, RemoveDepth, SearchOptions, Workspace, WorkspaceOptions,
+};
 
 use crate::room::p;
 
@@ -54,7 +56,8 @@ fn a_guard_is_asked_about_what_was_really_opened() {
     assert_eq!(kind(room.rename(p(".env"), p("moved"))), denied, "a name does not wash a file");
     assert_eq!(kind(room.rename(p("plain"), p("hooks/plain"))), denied);
     assert_eq!(kind(room.list(p("closed"), ListOptions::flat()).map(drop)), denied);
-    let patch = "*** Begin Patch\n*** Add File: a\n+1\n*** Update File: way/pre\n@@\n-hook\n+mine\n*** End Patch";
+    let patch =
+        "*** Begin Patch\n*** Add File: a\n+1\n*** Update File: way/pre\n@@\n-hook\n+mine\n*** End Patch";
     assert_eq!(kind(room.apply_patch(patch).map(drop)), denied);
     assert!(!temp.path().join("a").exists(), "all of a patch or nothing");
 

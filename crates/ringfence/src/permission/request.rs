@@ -1,0 +1,195 @@
+//! The question.
+
+use std::time::Duration;
+
+use ringfence_fence::approve::Question;
+use ringfence_gate::Verdict;
+use ringfence_ledger::Redact;
+use ringfence_model::{Access, Decision, Grant};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::clean::{cleaned, key_of};
+
+/// Characters of code that a person is shown.
+pub const PREVIEW: usize = 500;
+
+/// What sort of thing is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionKind {
+    /// Something behind the fence: a path, or an address.
+    SandboxAccess,
+    /// Running a command or code that the gate does not let pass by itself.
+    Execution,
+    /// Using a tool.
+    Tool,
+}
+
+/// A step that needs a person: `requires_permission`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Permission {
+    /// Unique; answers name it.
+    pub id: String,
+    /// Hash of the tool and the cleaned request: the same thing asked again has the same key.
+    pub key: String,
+    #[serde(rename = "type")]
+    pub kind: PermissionKind,
+    pub tool: String,
+    /// What it is about: a path, an address, a command, a tool.
+    pub resource: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
+    pub reason: String,
+    /// The command that wants it, without known secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What may be answered, in the order in which to offer it.
+    pub options: Vec<Decision>,
+    /// Code may be changed before it runs.
+    pub editable: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code_preview: Option<String>,
+    /// The cleaned request.
+    pub request: Value,
+    pub timeout_ms: u64,
+    /// The smallest grant that lets it through, where one does.
+    #[serde(skip)]
+    pub grant: Option<Grant>,
+    /// The rule that "from now on" would write, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<String>,
+}
+
+impl Permission {
+    /// About what the fence refuses.
+    #[must_use]
+    pub fn access(tool: &str, question: &Question, redact: &dyn Redact) -> Self {
+        let (violation, grant) = (&question.violation, &question.grant);
+        let resource = redact.redact(&grant.path.to_string_lossy()).into_owned();
+        let request = json!({ "access": grant.access, "recursive": grant.recursive, "resource": resource });
+        let mut options = vec![Decision::AllowOnce, Decision::AllowSession];
+        // An address cannot be granted for good: there is no network to keep it in.
+        if grant.path.is_absolute() {
+            options.push(Decision::AllowPermanent);
+        }
+        options.extend([Decision::Deny, Decision::Abort]);
+        Self {
+            access: Some(grant.access),
+            reason: redact.redact(&violation.message).into_owned(),
+            command: Some(redact.redact(&question.command).into_owned()),
+            options,
+            grant: Some(grant.clone()),
+            ..Self::new(PermissionKind::SandboxAccess, tool, resource, request)
+        }
+    }
+
+    /// About code that the gate asks about. `lasting`: an answer can become a rule.
+    #[must_use]
+    pub fn execution(
+        tool: &str,
+        code: &str,
+        arguments: &Value,
+        verdict: &Verdict,
+        lasting: bool,
+        redact: &dyn Redact,
+    ) -> Self {
+        let code = redact.redact(code).into_owned();
+        let found =
+            verdict.findings.iter().find(|finding| finding.decision != ringfence_gate::Decision::Allow);
+        let reason = found.map_or_else(|| verdict.risk.reason.clone(), |finding| finding.message.clone());
+        let proposal = verdict.proposal.clone().filter(|_| lasting);
+        let mut options = vec![Decision::AllowOnce, Decision::AllowSession];
+        if proposal.is_some() {
+            options.push(Decision::AllowPermanent);
+        }
+        options.extend([Decision::Deny, Decision::Abort]);
+        Self {
+            reason: redact.redact(&reason).into_owned(),
+            options,
+            editable: true,
+            risk_level: Some(format!("{:?}", verdict.risk.level).to_lowercase()),
+            patterns: verdict.risk.patterns.iter().map(|text| redact.redact(text).into_owned()).collect(),
+            code_preview: Some(code.chars().take(PREVIEW).collect()),
+            command: Some(code),
+            proposal,
+            ..Self::new(PermissionKind::Execution, tool, verdict.intent.clone(), cleaned(arguments, redact))
+        }
+    }
+
+    /// About using a tool at all.
+    #[must_use]
+    pub fn tool(tool: &str, reason: &str, arguments: &Value, redact: &dyn Redact) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            ..Self::new(PermissionKind::Tool, tool, tool.to_owned(), cleaned(arguments, redact))
+        }
+    }
+
+    fn new(kind: PermissionKind, tool: &str, resource: String, request: Value) -> Self {
+        Self {
+            id: uuid::Uuid::now_v7().simple().to_string(),
+            key: key_of(tool, &request),
+            kind,
+            tool: tool.to_owned(),
+            resource,
+            access: None,
+            reason: String::new(),
+            command: None,
+            options: vec![Decision::AllowOnce, Decision::AllowSession, Decision::Deny, Decision::Abort],
+            editable: false,
+            risk_level: None,
+            patterns: vec![],
+            code_preview: None,
+            request,
+            timeout_ms: 60_000,
+            grant: None,
+            proposal: None,
+        }
+    }
+
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    /// One sentence for a person. What comes from outside is shown without control characters.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let wants = match (self.kind, self.access) {
+            (PermissionKind::SandboxAccess, Some(access)) => format!("{access} {}", self.resource),
+            (PermissionKind::SandboxAccess, None) => format!("reach {}", self.resource),
+            (PermissionKind::Execution, _) => "run".to_owned(),
+            (PermissionKind::Tool, _) => format!("use {}", self.resource),
+        };
+        let who = self.command.as_deref().unwrap_or(&self.tool);
+        // The reason begins with what was wanted, where the fence gives it.
+        let why = self.reason.strip_prefix(&format!("{wants}: ")).unwrap_or(&self.reason);
+        printable(&format!("`{who}` wants to {wants}: {why}"))
+    }
+
+    /// The message of services that ask for a confirmation elsewhere.
+    #[must_use]
+    pub fn confirmation(&self) -> Value {
+        json!({
+            "type": "confirmation_required",
+            "data": {
+                "request_id": self.id,
+                "description": self.sentence(),
+                "risk_level": self.risk_level.as_deref().unwrap_or("medium"),
+                "patterns": self.patterns,
+                "code_preview": self.code_preview.as_deref().or(self.command.as_deref()).unwrap_or(""),
+            },
+        })
+    }
+}
+
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}

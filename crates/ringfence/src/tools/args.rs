@@ -1,0 +1,155 @@
+//! What each tool takes. The schemas that agents see are made from these types.
+
+use ringfence_model::{Error, ErrorKind, Result};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Runs a shell command.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Bash {
+    /// The command. `read`, `write`, `edit` and `bash` as first word are agent commands; `mcp:` and `skill:` go to
+    /// extensions.
+    pub command: String,
+    /// Milliseconds after which the command and its processes are ended.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub timeout_ms: Option<u64>,
+    /// Standard input; empty without it.
+    #[serde(default)]
+    pub stdin: Option<String>,
+    /// Begin with a new shell: directory, variables and jobs are gone.
+    #[serde(default)]
+    pub restart: bool,
+    /// `inherit` or `restricted`; a call cannot ask for less than what is configured.
+    #[serde(default)]
+    pub sandbox: Option<String>,
+    /// More is needed than the sandbox gives; a person is asked.
+    #[serde(default)]
+    pub escalated: bool,
+}
+
+/// Runs code in a language and lists the files that it made.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunCode {
+    pub code: String,
+    /// `python`, `javascript`, `shell`, or another that is configured.
+    #[serde(default = "python")]
+    pub language: String,
+    /// Seconds.
+    #[serde(default = "half_a_minute")]
+    #[schemars(range(min = 1, max = 300))]
+    pub timeout: u64,
+    /// `inherit` or `restricted`.
+    #[serde(default)]
+    pub sandbox: Option<String>,
+    #[serde(default)]
+    pub escalated: bool,
+}
+
+fn python() -> String {
+    "python".to_owned()
+}
+
+fn half_a_minute() -> u64 {
+    30
+}
+
+/// Reads a text file with numbered lines.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Read {
+    /// Relative to the workspace, or absolute and inside of it.
+    pub path: String,
+    /// The first line, counted from 1.
+    #[serde(default)]
+    pub offset: Option<usize>,
+    /// How many lines.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+/// Writes a file, making its directories.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Write {
+    pub path: String,
+    pub content: String,
+}
+
+/// Replaces text in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Edit {
+    pub path: String,
+    /// Exactly as it stands in the file.
+    pub old: String,
+    pub new: String,
+    /// Every occurrence, not only the first.
+    #[serde(default)]
+    pub all: bool,
+}
+
+/// Applies a patch to several files: all of it or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApplyPatch {
+    /// From `*** Begin Patch` to `*** End Patch`.
+    pub patch: String,
+}
+
+/// Lists a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct List {
+    #[serde(default)]
+    pub path: String,
+    #[serde(default)]
+    pub recursive: bool,
+}
+
+/// Finds lines that contain a text.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Search {
+    /// Plain text, one line.
+    pub text: String,
+    #[serde(default)]
+    pub path: String,
+    #[serde(default)]
+    pub ignore_case: bool,
+}
+
+/// Ends the run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Exit {
+    /// What was achieved.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// Reads arguments, or says what is wrong with them.
+pub(crate) fn parse<T: DeserializeOwned>(arguments: &Value) -> Result<T> {
+    serde_path_to_error::deserialize(arguments).map_err(|error| {
+        let place = error.path().to_string();
+        let at = if place == "." { String::new() } else { format!("`{place}`: ") };
+        Error::new(ErrorKind::Validation, format!("wrong arguments: {at}{}", error.into_inner()))
+    })
+}
+
+/// A call may only ask for the fence that is there anyway.
+pub(crate) fn check_sandbox(wish: Option<&str>) -> Result<()> {
+    match wish.map(str::to_lowercase).as_deref() {
+        None | Some("inherit" | "restricted") => Ok(()),
+        Some(other) => Err(Error::new(
+            ErrorKind::Validation,
+            format!(
+                "sandbox is `inherit` or `restricted`, not `{other}`; a call cannot switch the fence off"
+            ),
+        )),
+    }
+}

@@ -1,0 +1,113 @@
+//! What happens around a tool call, in order: `tool_call_requested`, then (where a person is asked)
+//! `approval_requested` and `approval_decided`, `tool_call_started`, `tool_call_finished`. A fence that holds a
+//! call asks between the last two.
+
+use ringfence_model::{Decision, ErrorKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::result::ToolResult;
+use crate::permission::{Ended, Permission, Reason};
+
+/// One event. Everything in it is cleaned of known secrets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum ToolEvent {
+    ToolCallRequested {
+        call_id: String,
+        /// The tool, by its own name; `name` is what the caller said.
+        tool: String,
+        name: String,
+        arguments: Value,
+    },
+    ApprovalRequested {
+        approval_key: String,
+        call_id: String,
+        tool: String,
+        summary: String,
+        request: Value,
+        permission: Box<Permission>,
+    },
+    ApprovalDecided {
+        approval_key: String,
+        call_id: String,
+        decision: Decision,
+        reason: Reason,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    ToolCallStarted {
+        call_id: String,
+        tool: String,
+    },
+    /// Output as it comes; not kept in the ledger.
+    Output {
+        call_id: String,
+        stream: Stream,
+        data: String,
+    },
+    ToolCallFinished {
+        call_id: String,
+        tool: String,
+        result: Box<ToolResult>,
+    },
+    RunFailed {
+        error_kind: ErrorKind,
+        message: String,
+        retryable: bool,
+    },
+    RunCancelled {
+        message: String,
+    },
+    Warning {
+        message: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl ToolEvent {
+    /// The name on the wire.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ToolCallRequested { .. } => "tool_call_requested",
+            Self::ApprovalRequested { .. } => "approval_requested",
+            Self::ApprovalDecided { .. } => "approval_decided",
+            Self::ToolCallStarted { .. } => "tool_call_started",
+            Self::Output { .. } => "output",
+            Self::ToolCallFinished { .. } => "tool_call_finished",
+            Self::RunFailed { .. } => "run_failed",
+            Self::RunCancelled { .. } => "run_cancelled",
+            Self::Warning { .. } => "warning",
+        }
+    }
+
+    pub(crate) fn of_end(ended: &Ended) -> Self {
+        match ended.error_kind {
+            ErrorKind::Cancelled => Self::RunCancelled { message: ended.message.clone() },
+            error_kind => Self::RunFailed { error_kind, message: ended.message.clone(), retryable: false },
+        }
+    }
+
+    /// As it is remembered: what a command printed is not, only how much it was.
+    pub(crate) fn record(&self) -> Option<Value> {
+        let mut body = match self {
+            Self::Output { .. } => return None,
+            event => serde_json::to_value(event).ok()?,
+        };
+        if let Some(result) = body.get_mut("result") {
+            for stream in ["stdout", "stderr"] {
+                let bytes = result[stream].as_str().map_or(0, str::len);
+                result[stream] = serde_json::json!({ "bytes": bytes });
+            }
+        }
+        Some(body)
+    }
+}

@@ -1,0 +1,53 @@
+//! Tools for files: the decision, the call, and a person where the fence's rules refuse.
+
+use ringfence_gate::policy::Tool;
+use ringfence_model::{Decision, Grant, Result};
+use serde_json::Value;
+
+use super::files::FileCall;
+use super::journal::CallRef;
+use super::result::ToolResult;
+use super::run::refused;
+use super::toolbox::Tools;
+use crate::permission::Permission;
+
+/// How many files one call may ask for.
+const MOST_QUESTIONS: usize = 8;
+
+impl Tools {
+    pub(crate) fn file(&self, call: &CallRef, file: &FileCall, arguments: &Value) -> Result<ToolResult> {
+        if file.writes()
+            && let Err(refused) = self.decide(call, Tool::File, &call.tool, false, arguments)
+        {
+            return Ok(*refused);
+        }
+        if let Err(refused) = self.begin(call) {
+            return Ok(*refused);
+        }
+        let desk = &self.shared.desk;
+        let mut once: Vec<Grant> = vec![];
+        for _ in 0..MOST_QUESTIONS {
+            // Nothing was changed by a call that was refused: files are checked before they are touched.
+            let (error, stopped) = match self.shared.files.call(file, &desk.granted(), &once) {
+                Ok(result) => return Ok(result),
+                Err(failed) => failed,
+            };
+            let Some(stopped) = stopped.filter(|stopped| desk.asks_about(Some(stopped.reason()))) else {
+                return Err(error);
+            };
+            let question = stopped.question(file.sentence());
+            let permission = Permission::access(&call.tool, &question, desk.redact());
+            let outcome = desk.ask(permission.clone(), call);
+            match outcome.answer.decision {
+                Decision::AllowOnce => once.push(question.grant),
+                Decision::AllowSession | Decision::AllowPermanent => {}
+                Decision::Deny | Decision::Abort => return Ok(refused(&permission, &outcome)),
+            }
+        }
+        Ok(self
+            .shared
+            .files
+            .call(file, &desk.granted(), &once)
+            .unwrap_or_else(|(error, _)| ToolResult::of_error(&error)))
+    }
+}

@@ -1,0 +1,123 @@
+//! The fence's rules about paths, for files that are read and written on the host.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ringfence_fence::approve::Question;
+use ringfence_ledger::now_ms;
+use ringfence_model::{
+    Access, DenyReason, Error, ErrorKind, Filesystem, Grant, GrantScope, Operation, PathOutcome, Result,
+    RuleSource, Violation, ViolationKind,
+};
+use ringfence_workspace::Guard;
+
+/// Gives the same verdict as the fence: grant > deny > protect > allow write > allow read > nothing.
+#[derive(Debug)]
+pub(crate) struct PolicyGuard {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    filesystem: Filesystem,
+    refused: Option<Refused>,
+}
+
+/// What was refused last.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    path: PathBuf,
+    access: Access,
+    reason: DenyReason,
+    rule: Option<(String, RuleSource)>,
+}
+
+impl PolicyGuard {
+    pub(crate) fn new(filesystem: Filesystem) -> Self {
+        Self { state: Mutex::new(State { filesystem, refused: None }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets and gives what was refused since it was last asked.
+    pub(crate) fn take_refused(&self) -> Option<Refused> {
+        self.lock().refused.take()
+    }
+
+    /// These hold besides the rules, until the next call of this.
+    pub(crate) fn hold(&self, permanent: &[Grant], session: &[Grant], once: &[Grant]) {
+        let lasting = |grant: &Grant| Grant { scope: GrantScope::Session, ..grant.clone() };
+        self.lock().filesystem.grants = permanent.iter().chain(session).chain(once).map(lasting).collect();
+    }
+}
+
+impl Guard for PolicyGuard {
+    fn may(&self, path: &Path, access: Access) -> Result<()> {
+        let mut state = self.lock();
+        let decision = state.filesystem.decide(path, access);
+        let reason = match decision.outcome {
+            PathOutcome::Allowed | PathOutcome::Private => return Ok(()),
+            PathOutcome::Denied(reason) => reason,
+        };
+        let rule = decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone()));
+        let refused = Refused { path: path.to_owned(), access, reason, rule };
+        let error = Error::new(ErrorKind::PathAccessDenied, refused.sentence());
+        state.refused = Some(refused);
+        Err(error)
+    }
+}
+
+impl Refused {
+    pub(crate) fn reason(&self) -> DenyReason {
+        self.reason
+    }
+
+    fn sentence(&self) -> String {
+        let why = match (self.reason, &self.rule) {
+            (DenyReason::Protected, Some((rule, source))) => format!("protected by {rule} ({source})"),
+            (_, Some((rule, source))) => format!("denied by {rule} ({source})"),
+            (_, None) => "not inside any allowed path".to_owned(),
+        };
+        format!("{} of {} {why}", self.access, self.path.display())
+    }
+
+    /// The question that it becomes.
+    pub(crate) fn question(&self, command: String) -> Question {
+        let kind = match self.reason {
+            DenyReason::Denied => ViolationKind::SensitiveFileAccess,
+            DenyReason::Protected | DenyReason::ReadOnly | DenyReason::Unlisted => {
+                ViolationKind::PathAccessDenied
+            }
+        };
+        let grant = Grant {
+            path: self.path.clone(),
+            access: self.access,
+            scope: GrantScope::Once,
+            recursive: self.path.is_dir(),
+        };
+        Question { violation: self.violation(kind), command, grant }
+    }
+
+    fn violation(&self, kind: ViolationKind) -> Violation {
+        let (rule, rule_source) = self.rule.clone().unzip();
+        Violation {
+            kind,
+            severity: kind.default_severity(),
+            operation: Operation::Open,
+            resource: self.path.display().to_string(),
+            access: Some(self.access),
+            reason: Some(self.reason),
+            rule,
+            rule_source,
+            pid: None,
+            program: None,
+            argv: vec![],
+            time_ms: now_ms(),
+            certain: true,
+            blocked: true,
+            message: self.sentence(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The tools for a project on this machine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence_fence::CreateOptions;
+use ringfence_gate::risk::Risk;
+use ringfence_gate::{Gate, Options};
+use ringfence_ledger::{Redact, Secrets, Writer};
+use ringfence_local::approval::AskAbout;
+use ringfence_local::native::Native;
+use ringfence_model::config::{Ask, WorkspaceAccess};
+use ringfence_model::environment::holds_secret;
+use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_workspace::{Mode, Workspace, WorkspaceOptions};
+
+use super::journal::Journal;
+use super::languages::Languages;
+use super::local_room::LocalRoom;
+use super::policy::{PolicyLayer, ToolPolicy};
+use super::room::Room;
+use super::router::Extensions;
+use super::toolbox::{Budget, Tools, ToolsOptions};
+use crate::permission::{ApprovalService, ConfigFileKeeper, Desk, DeskOptions, Keeper};
+use crate::setup::Setup;
+
+/// What a program chooses; the rest follows from the configuration.
+#[derive(Debug)]
+pub struct LocalTools {
+    /// Who answers questions. None: what needs a person is refused, and ends the run.
+    pub service: Option<Arc<dyn ApprovalService>>,
+    pub ledger: Option<Arc<Writer>>,
+    pub session_key: Option<String>,
+    /// Hidden wherever they would be shown, besides the values of variables that are named like secrets.
+    pub secrets: Vec<String>,
+    /// None: as configured.
+    pub access: Option<WorkspaceAccess>,
+    pub confirm_from: Option<Risk>,
+    pub languages: Languages,
+    pub extensions: Extensions,
+    /// Layers of the tool policy besides that of the sandbox.
+    pub layers: Vec<PolicyLayer>,
+    pub budget: Budget,
+}
+
+impl Default for LocalTools {
+    fn default() -> Self {
+        Self {
+            service: None,
+            ledger: None,
+            session_key: None,
+            secrets: vec![],
+            access: None,
+            confirm_from: None,
+            languages: Languages::default(),
+            extensions: Extensions::default(),
+            layers: vec![],
+            budget: Budget::UNLIMITED,
+        }
+    }
+}
+
+impl LocalTools {
+    /// Prepares the fence and the tools. Nothing starts before the first call.
+    pub fn open(self, setup: &Setup) -> Result<Tools> {
+        if setup.is_switched_off() {
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                "the sandbox is switched off in the configuration",
+            )
+            .hint("the tools of an agent are always fenced in: remove \"enabled\": false"));
+        }
+        let config = &setup.loaded.config;
+        let access = self.access.or(config.workspace_access).unwrap_or(WorkspaceAccess::Rw);
+        let mode = match access {
+            WorkspaceAccess::Rw => Mode::ReadWrite,
+            WorkspaceAccess::Ro => Mode::ReadOnly,
+            WorkspaceAccess::None => {
+                let message = "without access to the project, the tools need a workspace of their own";
+                return Err(Error::new(ErrorKind::InvalidConfig, message).hint(
+                    "load the set-up for the directory of a session workspace (`workspace::Sessions`)",
+                ));
+            }
+        };
+        let mut policy = setup.policy();
+        if mode == Mode::ReadOnly {
+            let project = setup.project.clone();
+            let (writable, others) = policy
+                .filesystem
+                .allow_write
+                .into_iter()
+                .partition(|rule| rule.path.as_literal().is_some_and(|path| path == project));
+            policy.filesystem.allow_write = others;
+            policy.filesystem.allow_read.extend::<Vec<_>>(writable);
+        }
+        let native = Native::prepare(CreateOptions {
+            environment: setup.env.clone(),
+            provider_options: setup.local_options(&[], None)?,
+            ..CreateOptions::new(setup.project.clone(), policy)
+        })?;
+        let named = setup.env.iter().filter(|(name, _)| name.to_str().is_some_and(holds_secret));
+        let values = named.filter_map(|(_, value)| value.to_str().map(str::to_owned));
+        let secrets: Arc<dyn Redact> = Arc::new(Secrets::new(values.chain(self.secrets)));
+        let journal = Arc::new(Journal::new(self.ledger, secrets, self.session_key));
+        let desk = Arc::new(Desk::new(
+            DeskOptions {
+                service: self.service,
+                timeout: Duration::from_millis(config.safety.approval_timeout_ms),
+                about: match config.ask {
+                    Ask::Never => None,
+                    Ask::DenyOnly => Some(AskAbout::DenyList),
+                    Ask::On => Some(AskAbout::All),
+                },
+                keeper: Some(Arc::new(ConfigFileKeeper(config_file(setup))) as Arc<dyn Keeper>),
+            },
+            journal,
+        ));
+        let options = Options::from_config(&config.safety, config.validation_strictness)
+            .map_err(|error| Error::new(ErrorKind::InvalidConfig, error.to_string()))?;
+        let mut layers = self.layers;
+        layers.push(PolicyLayer::sandbox(&config.tools));
+        let filesystem = native.policy().filesystem.clone();
+        let room: Arc<dyn Room> = Arc::new(LocalRoom::new(Arc::new(native), Arc::clone(&desk)));
+        Ok(Tools::new(ToolsOptions {
+            room,
+            workspace: Workspace::open(
+                &setup.project,
+                WorkspaceOptions { mode, ..WorkspaceOptions::default() },
+            )?,
+            filesystem,
+            gate: Gate::new(options),
+            safety: config.safety.clone(),
+            confirm_from: self.confirm_from,
+            desk,
+            policy: ToolPolicy::new(layers),
+            languages: self.languages,
+            extensions: self.extensions,
+            home: setup.home.clone(),
+            budget: self.budget,
+        }))
+    }
+}
+
+fn config_file(setup: &Setup) -> PathBuf {
+    setup.ringfence_home.join("sandbox.json")
+}

@@ -1,0 +1,56 @@
+//! What an agent calls.
+//!
+//! A call goes one way: offered at all ([`policy`], [`restricted`]) → arguments read ([`args`]) → routed
+//! ([`router`]) → judged by the gate, and by a person where it asks ([`crate::permission`]) → run in a [`room`], or
+//! on files of the workspace under the fence's own rules → one [`ToolResult`]. Each step is an event ([`event`]),
+//! and the ledger remembers it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`toolbox`] | [`Tools`]: what is offered, the way of a call, budget, sub-agents |
+//! | [`catalogue`], [`args`] | the tools and their JSON schemas |
+//! | [`policy`], [`restricted`] | who may use what |
+//! | [`router`], [`agent_command`] | lines that are not for the shell |
+//! | `run`, [`languages`] | commands and code |
+//! | `file_tools`, `files`, `guard` | files |
+//! | [`room`], [`local_room`] | where commands run |
+//! | [`result`], [`event`], [`journal`] | what comes of it, and who hears of it |
+//! | [`steps`] | the same for agents that stop at each question |
+//! | [`local`] | all of it for a project on this machine, in one call |
+
+pub mod agent_command;
+pub mod args;
+pub mod catalogue;
+pub mod event;
+mod file_tools;
+mod files;
+mod guard;
+mod hints;
+pub mod journal;
+pub mod languages;
+#[cfg(target_os = "linux")]
+pub mod local;
+#[cfg(target_os = "linux")]
+pub mod local_room;
+pub mod policy;
+pub mod restricted;
+pub mod result;
+pub mod room;
+pub mod router;
+mod run;
+pub mod steps;
+pub mod toolbox;
+
+pub use catalogue::{Effect, ToolSpec};
+pub use event::ToolEvent;
+pub use journal::Journal;
+pub use languages::{Language, Languages};
+#[cfg(target_os = "linux")]
+pub use local::LocalTools;
+pub use policy::{PolicyLayer, ToolPolicy};
+pub use restricted::Restriction;
+pub use result::ToolResult;
+pub use room::{ProviderRoom, Room};
+pub use router::{Extension, Extensions};
+pub use steps::{Step, Steps};
+pub use toolbox::{Budget, Tools, ToolsOptions};

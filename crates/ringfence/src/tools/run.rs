@@ -1,0 +1,362 @@
+//! Tools that run things: `bash`, `run_code`; and the judgement before them.
+
+use ringfence_fence::approve::Question;
+use ringfence_gate::policy::{Descriptor, Tool, ToolQuestion, decide_tool};
+use ringfence_gate::{Decision as Verdict, Language, Request};
+use ringfence_ledger::now_ms;
+use ringfence_model::config::{GateMode, SafetyMode};
+use ringfence_model::{
+    Access, Decision, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Grant, GrantScope,
+    PathOutcome, Result, Stdin, Violation,
+};
+use serde_json::{Value, json};
+
+use super::agent_command::AgentCommand;
+use super::args;
+use super::event::{Stream, ToolEvent};
+use super::files::FileCall;
+use super::journal::CallRef;
+use super::languages::{Prepared, Snapshot, for_gate};
+use super::result::ToolResult;
+use super::router::{self, Route};
+use super::toolbox::Tools;
+use crate::permission::{Outcome, Permission};
+
+/// How often code may be edited before it runs.
+const MOST_EDITS: usize = 5;
+/// How many resources one command may ask for, where it has to be run again for each.
+const MOST_RETRIES: usize = 8;
+
+type Judged<T> = std::result::Result<T, Box<ToolResult>>;
+
+impl Tools {
+    pub(crate) fn bash(&self, call: &mut CallRef, args: args::Bash, arguments: &Value) -> Result<ToolResult> {
+        args::check_sandbox(args.sandbox.as_deref())?;
+        if args.command.trim().is_empty() && !args.restart {
+            return Err(Error::new(ErrorKind::Validation, "the command is empty"));
+        }
+        if let Some(restriction) = &self.restriction {
+            let (home, cwd) = self.places();
+            restriction.check(&args.command, &self.shared.gate, &home, &cwd)?;
+        }
+        let is_file = |word: &str| self.shared.files.workspace().exists(std::path::Path::new(word));
+        match router::route(&args.command, &self.shared.extensions, &is_file)? {
+            Route::Agent(command) => self.agent_command(call, command, arguments),
+            Route::Extension { prefix, line, .. } => self.extension(call, &prefix, &line, arguments),
+            Route::Native(text) => self.native(call, &args, &text, arguments),
+        }
+    }
+
+    fn agent_command(
+        &self,
+        call: &mut CallRef,
+        command: AgentCommand,
+        arguments: &Value,
+    ) -> Result<ToolResult> {
+        let file = match command {
+            AgentCommand::Read(args) => FileCall::Read(args),
+            AgentCommand::Write(args) => FileCall::Write(args),
+            AgentCommand::Edit(args) => FileCall::Edit(args),
+        };
+        let name = match &file {
+            FileCall::Read(_) => "read",
+            FileCall::Write(_) => "write",
+            _ => "edit",
+        };
+        // What is not offered as a tool is not there as a command either.
+        if !self.specs().iter().any(|spec| spec.name == name) {
+            let text = format!("`{name}` is not offered here");
+            return Ok(ToolResult::failed(ErrorKind::Permission, text).with("reason", "tool_policy"));
+        }
+        self.file(call, &file, arguments)
+    }
+
+    fn extension(&self, call: &CallRef, prefix: &str, line: &str, arguments: &Value) -> Result<ToolResult> {
+        let name = line.split_whitespace().next().unwrap_or(prefix).to_owned();
+        if let Err(refused) = self.decide(call, Tool::Custom, &name, false, arguments) {
+            return Ok(*refused);
+        }
+        let extension = self.shared.extensions.get(prefix)?;
+        if let Err(refused) = self.begin(call) {
+            return Ok(*refused);
+        }
+        let result = extension.run(line);
+        Ok(result.unwrap_or_else(|error| ToolResult { exit_code: Some(1), ..ToolResult::of_error(&error) }))
+    }
+
+    fn native(
+        &self,
+        call: &mut CallRef,
+        args: &args::Bash,
+        text: &str,
+        arguments: &Value,
+    ) -> Result<ToolResult> {
+        if args.restart {
+            self.room.restart()?;
+            if text.is_empty() {
+                return Ok(self
+                    .begin(call)
+                    .map_or_else(|refused| *refused, |()| ToolResult::text("restarted\n")));
+            }
+        }
+        let code = match self.judge(call, Language::Shell, text, args.escalated, arguments) {
+            Ok(code) => code,
+            Err(refused) => return Ok(*refused),
+        };
+        if let Err(refused) = self.begin(call) {
+            return Ok(*refused);
+        }
+        let mut request = ExecRequest::shell(code.clone());
+        request.timeout_ms = args.timeout_ms;
+        request.stdin =
+            args.stdin.as_ref().map_or(Stdin::Empty, |text| Stdin::Bytes(text.clone().into_bytes()));
+        let result = self.execute(call, &code, &request)?;
+        Ok(ToolResult::of_execution(&result, self.shared.desk.redact()))
+    }
+
+    pub(crate) fn run_code(
+        &self,
+        call: &mut CallRef,
+        args: args::RunCode,
+        arguments: &Value,
+    ) -> Result<ToolResult> {
+        args::check_sandbox(args.sandbox.as_deref())?;
+        if !(1..=300).contains(&args.timeout) {
+            return Err(Error::new(ErrorKind::Validation, "timeout is from 1 to 300 seconds"));
+        }
+        let (name, language) = self.shared.languages.get(&args.language)?;
+        if let Some(restriction) = self.restriction.as_ref().filter(|_| for_gate(name) == Language::Shell) {
+            let (home, cwd) = self.places();
+            restriction.check(&args.code, &self.shared.gate, &home, &cwd)?;
+        }
+        let code = match self.judge(call, for_gate(name), &args.code, args.escalated, arguments) {
+            Ok(code) => code,
+            Err(refused) => return Ok(*refused),
+        };
+        if let Err(refused) = self.begin(call) {
+            return Ok(*refused);
+        }
+        let workspace = self.shared.files.workspace();
+        let prepared = Prepared::new(language, &code, workspace)?;
+        let before = Snapshot::of(workspace)?;
+        let began = i64::try_from(now_ms()).unwrap_or(i64::MAX);
+        let mut request = ExecRequest::shell(prepared.command.clone());
+        request.stdin = Stdin::Bytes(prepared.stdin.clone());
+        request.timeout_ms = Some(args.timeout * 1000);
+        let outcome = self.execute(call, &code, &request);
+        prepared.tidy(workspace);
+        let changes = before.until(&Snapshot::of(workspace)?, began);
+        let result = ToolResult::of_execution(&outcome?, self.shared.desk.redact());
+        Ok(result
+            .with("language", name)
+            .with("filesCreated", changes.created)
+            .with("filesChanged", changes.changed)
+            .with("filesIncomplete", changes.incomplete))
+    }
+
+    /// Home and working directory, as the gate wants them.
+    fn places(&self) -> (String, String) {
+        let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        (text(&self.shared.home), text(self.shared.files.workspace().host_path()))
+    }
+
+    /// The gate's judgement, and a person's where it asks for one. Gives the code that may run.
+    fn judge(
+        &self,
+        call: &CallRef,
+        language: Language,
+        code: &str,
+        escalated: bool,
+        arguments: &Value,
+    ) -> Judged<String> {
+        let shared = &self.shared;
+        if shared.safety.gate == GateMode::Off {
+            return Ok(code.to_owned());
+        }
+        let (home, cwd) = self.places();
+        let mut code = code.to_owned();
+        let mut arguments = arguments.clone();
+        for _ in 0..=MOST_EDITS {
+            let request = Request {
+                project: Some(cwd.clone()),
+                escalated,
+                ..Request::new(language, code.clone(), home.clone(), cwd.clone())
+            };
+            let verdict = shared.gate.judge(&request);
+            let risky = shared.confirm_from.is_some_and(|level| verdict.risk.level >= level);
+            match verdict.decision {
+                Verdict::Allow if !risky => return Ok(code),
+                Verdict::Ask if !risky && self.is_left_to_the_fence(&verdict) => return Ok(code),
+                Verdict::Deny => return Err(Box::new(self.gate_refuses(&code, &verdict))),
+                Verdict::Allow | Verdict::Ask => {}
+            }
+            let lasting = shared.desk.keeps_rules();
+            let redact = shared.desk.redact();
+            let permission = Permission::execution(&call.tool, &code, &arguments, &verdict, lasting, redact);
+            let outcome = shared.desk.ask(permission.clone(), call);
+            if !outcome.allows() {
+                return Err(Box::new(refused(&permission, &outcome)));
+            }
+            match outcome.answer.code.filter(|edited| *edited != code) {
+                None => return Ok(code),
+                Some(edited) => {
+                    let field = if call.tool == "run_code" { "code" } else { "command" };
+                    arguments[field] = edited.clone().into();
+                    code = edited;
+                }
+            }
+        }
+        let text = "the code was edited too often";
+        Err(Box::new(ToolResult::failed(ErrorKind::ApprovalDenied, text)))
+    }
+
+    /// Whether everything that would be asked about is what the fence refuses, and asks about itself: a file on the
+    /// deny list, or a connection. A file that a person granted was asked about before.
+    fn is_left_to_the_fence(&self, verdict: &ringfence_gate::Verdict) -> bool {
+        let shared = &self.shared;
+        let held = |path: &String| {
+            let decided = shared.filesystem.decide(path.as_ref(), Access::Read);
+            decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)
+        };
+        let mut asking = verdict.findings.iter().filter(|finding| finding.decision == Verdict::Ask);
+        shared.desk.asks_about(Some(DenyReason::Denied))
+            && asking.all(|finding| match (finding.check, finding.rule) {
+                ("secrets", _) => finding.path.as_ref().is_some_and(held),
+                ("system", "raw-connection") => self.room.holds_calls(),
+                _ => false,
+            })
+    }
+
+    fn gate_refuses(&self, code: &str, verdict: &ringfence_gate::Verdict) -> ToolResult {
+        let redact = self.shared.desk.redact();
+        let mut text = String::new();
+        for finding in verdict.findings.iter().filter(|finding| finding.decision == Verdict::Deny) {
+            text.push_str(&format!("refused: {}; {}\n", finding.message, finding.suggestion));
+        }
+        let text = redact.redact(&text).into_owned();
+        let journal = self.shared.desk.journal();
+        let id = journal.starts(code, self.shared.files.workspace().host_path());
+        journal.ends(id, &Err(Error::new(ErrorKind::Permission, text.trim_end())));
+        ToolResult::failed(ErrorKind::Permission, text)
+            .with("reason", "gate")
+            .with("risk", format!("{:?}", verdict.risk.level).to_lowercase())
+            .with("findings", json!(verdict.findings))
+    }
+
+    /// The decision about a tool that is no shell.
+    pub(crate) fn decide(
+        &self,
+        call: &CallRef,
+        kind: Tool,
+        name: &str,
+        escalated: bool,
+        arguments: &Value,
+    ) -> Judged<()> {
+        let safety = &self.shared.safety;
+        // Reading and writing the workspace needs no decision of its own, unless nothing is to happen at all.
+        let descriptor = if kind == Tool::File && safety.mode != SafetyMode::Deny {
+            Descriptor::None
+        } else {
+            Descriptor::Found
+        };
+        let texts = |entries: &[ringfence_model::config::Entry]| -> Vec<String> {
+            entries.iter().map(|entry| entry.text.clone()).collect()
+        };
+        let question = ToolQuestion { tool: kind, name, descriptor, escalated };
+        match decide_tool(
+            question,
+            safety.mode,
+            &texts(&safety.tool_allowlist),
+            &texts(&safety.tool_denylist),
+        ) {
+            Verdict::Allow => Ok(()),
+            Verdict::Deny => {
+                let text = format!("`{name}` is refused by the configuration (safety)");
+                Err(Box::new(ToolResult::failed(ErrorKind::Permission, text).with("reason", "safety")))
+            }
+            Verdict::Ask => {
+                let reason = "no list mentions this tool";
+                let permission = Permission::tool(name, reason, arguments, self.shared.desk.redact());
+                let outcome = self.shared.desk.ask(permission.clone(), call);
+                if outcome.allows() { Ok(()) } else { Err(Box::new(refused(&permission, &outcome))) }
+            }
+        }
+    }
+
+    /// Runs in the room, and remembers it. Where the room cannot hold a refused call, a person is asked afterwards,
+    /// and the command is run again only then, with exactly what was granted.
+    fn execute(&self, call: &mut CallRef, code: &str, request: &ExecRequest) -> Result<ExecResult> {
+        let desk = &self.shared.desk;
+        let journal = desk.journal();
+        let cwd = self.shared.files.workspace().host_path();
+        let id = journal.starts(code, cwd);
+        call.execution = Some(id);
+        desk.turn_to(call);
+        let events = |event: ExecEvent| self.output(call, event);
+        let mut outcome = self.room.execute(request, &events);
+        journal.ends(id, &outcome);
+        if self.room.holds_calls() {
+            return outcome;
+        }
+        for _ in 0..MOST_RETRIES {
+            let Ok(result) = &outcome else { break };
+            let Some(question) = question(result, code) else { break };
+            if !desk.asks_about(question.violation.reason) {
+                break;
+            }
+            let answer = desk.ask(Permission::access(&call.tool, &question, desk.redact()), call);
+            let id = journal.starts(code, cwd);
+            outcome = match answer.answer.decision {
+                Decision::Deny | Decision::Abort => break,
+                Decision::AllowOnce => self.room.execute_granted(&question.grant, request, &events),
+                Decision::AllowSession | Decision::AllowPermanent => {
+                    self.room.grant(&question.grant).and_then(|()| self.room.execute(request, &events))
+                }
+            };
+            journal.ends(id, &outcome);
+        }
+        outcome
+    }
+
+    fn output(&self, call: &CallRef, event: ExecEvent) {
+        let (stream, bytes) = match event {
+            ExecEvent::Stdout(bytes) => (Stream::Stdout, bytes),
+            ExecEvent::Stderr(bytes) => (Stream::Stderr, bytes),
+            _ => return,
+        };
+        let journal = self.shared.desk.journal();
+        let data = journal.redact().redact(&String::from_utf8_lossy(&bytes)).into_owned();
+        journal.emit(ToolEvent::Output { call_id: call.id.clone(), stream, data });
+    }
+}
+
+/// What a refusal looks like to the agent.
+pub(crate) fn refused(permission: &Permission, outcome: &Outcome) -> ToolResult {
+    let words = outcome.answer.message.as_deref().unwrap_or("a person said no");
+    let text = format!("not allowed: {}\nrefused: {words}\n", permission.sentence());
+    let reason = serde_json::to_value(outcome.reason).unwrap_or_default();
+    ToolResult::failed(ErrorKind::ApprovalDenied, text)
+        .with("reason", reason)
+        .with("approvalKey", permission.key.clone())
+}
+
+/// The question about what blocked a command that has ended.
+fn question(result: &ExecResult, command: &str) -> Option<Question> {
+    if !result.blocked {
+        return None;
+    }
+    let resource = result.blocked_resource.as_deref()?;
+    let violation: &Violation =
+        result.violations.iter().rev().find(|violation| violation.resource == resource)?;
+    let path = std::path::PathBuf::from(resource);
+    if !path.is_absolute() {
+        return None;
+    }
+    let grant = Grant {
+        recursive: path.is_dir(),
+        path,
+        access: violation.access.unwrap_or(Access::Read),
+        scope: GrantScope::Once,
+    };
+    Some(Question { violation: violation.clone(), command: command.to_owned(), grant })
+}

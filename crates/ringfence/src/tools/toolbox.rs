@@ -1,0 +1,315 @@
+//! The tools of one session: what is offered, and the way of a call.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_gate::Gate;
+use ringfence_gate::risk::Risk;
+use ringfence_model::config::SafetyConfig;
+use ringfence_model::{Decision, ErrorKind, Filesystem, Result};
+use ringfence_workspace::{Mode, Workspace};
+use serde_json::Value;
+
+use super::args;
+use super::catalogue::{self, Effect, ToolSpec};
+use super::event::ToolEvent;
+use super::files::{FileCall, Files};
+use super::journal::{CallRef, Listener};
+use super::languages::Languages;
+use super::policy::ToolPolicy;
+use super::restricted::Restriction;
+use super::result::ToolResult;
+use super::room::Room;
+use super::router::Extensions;
+use crate::permission::{Desk, cleaned};
+
+/// How much one run may do. Refused calls cost nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    pub steps: Option<u64>,
+    pub wall: Option<Duration>,
+}
+
+impl Budget {
+    /// What an agent run usually has.
+    pub const USUAL: Self = Self { steps: Some(40), wall: Some(Duration::from_secs(1800)) };
+    pub const UNLIMITED: Self = Self { steps: None, wall: None };
+}
+
+/// What the tools are made of.
+#[derive(Debug)]
+pub struct ToolsOptions {
+    pub room: Arc<dyn Room>,
+    /// Where files are read and written, and code runs. Read-only: no tool that writes is offered.
+    pub workspace: Workspace,
+    /// The rules of the fence, which hold for files on the host too.
+    pub filesystem: Filesystem,
+    pub gate: Gate,
+    pub safety: SafetyConfig,
+    /// Code at or above this level is asked about even when no check objects.
+    pub confirm_from: Option<Risk>,
+    pub desk: Arc<Desk>,
+    pub policy: ToolPolicy,
+    pub languages: Languages,
+    pub extensions: Extensions,
+    pub home: PathBuf,
+    pub budget: Budget,
+}
+
+/// What a session's tools share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) files: Files,
+    pub(crate) filesystem: Filesystem,
+    pub(crate) gate: Gate,
+    pub(crate) safety: SafetyConfig,
+    pub(crate) confirm_from: Option<Risk>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) policy: ToolPolicy,
+    pub(crate) languages: Languages,
+    pub(crate) extensions: Extensions,
+    pub(crate) home: PathBuf,
+    budget: Budget,
+    spent: Mutex<Spent>,
+    usage: Mutex<BTreeMap<String, u64>>,
+}
+
+#[derive(Debug)]
+struct Spent {
+    steps: u64,
+    since: Instant,
+}
+
+/// The tools of one session. Calls wait on the thread that makes them.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) room: Arc<dyn Room>,
+    pub(crate) restriction: Option<Arc<Restriction>>,
+}
+
+impl Tools {
+    #[must_use]
+    pub fn new(options: ToolsOptions) -> Self {
+        let shared = Shared {
+            filesystem: options.filesystem.clone(),
+            files: Files::new(options.workspace, options.filesystem, options.home.clone()),
+            gate: options.gate,
+            safety: options.safety,
+            confirm_from: options.confirm_from,
+            desk: options.desk,
+            policy: options.policy,
+            languages: options.languages,
+            extensions: options.extensions,
+            home: options.home,
+            budget: options.budget,
+            spent: Mutex::new(Spent { steps: 0, since: Instant::now() }),
+            usage: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared), room: options.room, restriction: None }
+    }
+
+    /// What is offered: by policy, by restriction, and by whether the workspace may be changed.
+    #[must_use]
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        catalogue::all().into_iter().filter(|spec| self.refusal(spec).is_none()).collect()
+    }
+
+    /// The same tools for a sub-agent, with a room of its own and fewer rights. Restrictions add up.
+    pub fn restricted(&self, restriction: Restriction) -> Result<Self> {
+        let mut restriction = restriction;
+        if let Some(outer) = &self.restriction {
+            restriction.deny.extend(outer.deny.iter().cloned());
+            restriction.read_only |= outer.read_only;
+            restriction.no_tools |= outer.no_tools;
+        }
+        let copy = self.isolated_copy()?;
+        Ok(Self { restriction: Some(Arc::new(restriction)), ..copy })
+    }
+
+    /// The same tools with a sandbox of their own.
+    pub fn isolated_copy(&self) -> Result<Self> {
+        Ok(Self { room: self.room.isolated_copy()?, ..self.clone() })
+    }
+
+    /// Calls a tool.
+    #[must_use]
+    pub fn call(&self, name: &str, arguments: &Value) -> ToolResult {
+        self.call_as(&uuid::Uuid::now_v7().simple().to_string(), name, arguments)
+    }
+
+    /// Calls a tool with arguments as text; what is no JSON is refused and nothing runs.
+    #[must_use]
+    pub fn call_text(&self, name: &str, arguments: &str) -> ToolResult {
+        match serde_json::from_str(arguments) {
+            Ok(arguments) => self.call(name, &arguments),
+            Err(error) => {
+                let call = self.requested(&uuid::Uuid::now_v7().simple().to_string(), name, &Value::Null);
+                let text = format!("the arguments are not JSON: {error}");
+                self.finished(&call, ToolResult::failed(ErrorKind::Validation, text), Instant::now())
+            }
+        }
+    }
+
+    /// As [`call`](Self::call), under an id of the caller's.
+    #[must_use]
+    pub fn call_as(&self, id: &str, name: &str, arguments: &Value) -> ToolResult {
+        let started = Instant::now();
+        let mut call = self.requested(id, name, arguments);
+        let result = match self.shared.desk.ended() {
+            Some(ended) => ToolResult::failed(ended.error_kind, ended.message).with("reason", "run_ended"),
+            None => {
+                let outcome = self.dispatch(&mut call, name, arguments);
+                outcome.unwrap_or_else(|error| ToolResult::of_error(&error))
+            }
+        };
+        self.finished(&call, result, started)
+    }
+
+    fn requested(&self, id: &str, name: &str, arguments: &Value) -> CallRef {
+        let spec = catalogue::find(name);
+        let tool = spec.map_or_else(|| name.to_owned(), |spec| spec.name.to_owned());
+        let desk = &self.shared.desk;
+        desk.journal().emit(ToolEvent::ToolCallRequested {
+            call_id: id.to_owned(),
+            tool: tool.clone(),
+            name: name.to_owned(),
+            arguments: cleaned(arguments, desk.redact()),
+        });
+        CallRef { id: id.to_owned(), tool, execution: None }
+    }
+
+    fn finished(&self, call: &CallRef, mut result: ToolResult, started: Instant) -> ToolResult {
+        let desk = &self.shared.desk;
+        let said = desk.take_said(call);
+        if said.iter().any(|answer| answer.decision == Decision::Abort) {
+            (result.ok, result.error_kind) = (false, Some(ErrorKind::Cancelled));
+        } else if !said.is_empty() && !result.ok {
+            result.error_kind = Some(ErrorKind::ApprovalDenied);
+        }
+        for message in said.iter().filter_map(|answer| answer.message.as_deref()) {
+            if !result.stderr.contains(message) {
+                let gap = if result.stderr.is_empty() || result.stderr.ends_with('\n') { "" } else { "\n" };
+                result.stderr.push_str(&format!("{gap}refused: {message}\n"));
+            }
+        }
+        if let Some(ended) = desk.ended() {
+            result = result.with("runEnded", ended.message);
+        }
+        result.duration_ms = started.elapsed().as_secs_f64() * 1000.0;
+        desk.journal().emit(ToolEvent::ToolCallFinished {
+            call_id: call.id.clone(),
+            tool: call.tool.clone(),
+            result: Box::new(result.clone()),
+        });
+        result
+    }
+
+    /// Why a tool is not offered.
+    fn refusal(&self, spec: &ToolSpec) -> Option<String> {
+        if spec.effect == Effect::Writes && self.shared.files.workspace().mode() == Mode::ReadOnly {
+            return Some(format!("the tool `{}` is not offered: the workspace is read-only", spec.name));
+        }
+        if self.restriction.as_ref().is_some_and(|restriction| !restriction.offers(spec)) {
+            return Some(format!("the tool `{}` is not offered to this agent", spec.name));
+        }
+        self.shared.policy.explain(spec.name)
+    }
+
+    fn dispatch(&self, call: &mut CallRef, name: &str, arguments: &Value) -> Result<ToolResult> {
+        let Some(spec) = catalogue::find(name) else {
+            let names: Vec<&str> = self.specs().iter().map(|spec| spec.name).collect();
+            let text = format!("there is no tool `{name}`; offered are {}", names.join(", "));
+            return Ok(ToolResult::failed(ErrorKind::NotFound, text));
+        };
+        if let Some(why) = self.refusal(&spec) {
+            return Ok(ToolResult::failed(ErrorKind::Permission, why).with("reason", "tool_policy"));
+        }
+        match spec.name {
+            "bash" => self.bash(call, args::parse(arguments)?, arguments),
+            "run_code" => self.run_code(call, args::parse(arguments)?, arguments),
+            "read" => self.file(call, &FileCall::Read(args::parse(arguments)?), arguments),
+            "write" => self.file(call, &FileCall::Write(args::parse(arguments)?), arguments),
+            "edit" => self.file(call, &FileCall::Edit(args::parse(arguments)?), arguments),
+            "apply_patch" => self.file(call, &FileCall::ApplyPatch(args::parse(arguments)?), arguments),
+            "list" => self.file(call, &FileCall::List(args::parse(arguments)?), arguments),
+            "search" => self.file(call, &FileCall::Search(args::parse(arguments)?), arguments),
+            _ => self.exit(call, args::parse(arguments)?),
+        }
+    }
+
+    fn exit(&self, call: &CallRef, args: args::Exit) -> Result<ToolResult> {
+        if let Err(refused) = self.begin(call) {
+            return Ok(*refused);
+        }
+        let message =
+            if args.message.is_empty() { "the agent ended the run".to_owned() } else { args.message };
+        self.shared.desk.end_quietly(&message);
+        Ok(ToolResult::text(message).with("exit", true))
+    }
+
+    /// The call is allowed, and runs from now on. One that is beyond the budget does not.
+    pub(crate) fn begin(&self, call: &CallRef) -> std::result::Result<(), Box<ToolResult>> {
+        let shared = &self.shared;
+        let mut spent = shared.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = match shared.budget {
+            Budget { steps: Some(most), .. } if spent.steps >= most => {
+                Some(format!("the run has done its {most} steps"))
+            }
+            Budget { wall: Some(most), .. } if spent.since.elapsed() >= most => {
+                Some(format!("the run has taken its {} seconds", most.as_secs()))
+            }
+            _ => None,
+        };
+        if let Some(message) = over {
+            drop(spent);
+            shared.desk.end_run(ErrorKind::ResourceLimitExceeded, &message);
+            let result =
+                ToolResult::failed(ErrorKind::ResourceLimitExceeded, message).with("reason", "budget");
+            return Err(Box::new(result));
+        }
+        spent.steps += 1;
+        drop(spent);
+        *shared.usage.lock().unwrap_or_else(PoisonError::into_inner).entry(call.tool.clone()).or_default() +=
+            1;
+        let event = ToolEvent::ToolCallStarted { call_id: call.id.clone(), tool: call.tool.clone() };
+        shared.desk.journal().emit(event);
+        Ok(())
+    }
+
+    /// How often each tool ran.
+    #[must_use]
+    pub fn usage(&self) -> BTreeMap<String, u64> {
+        self.shared.usage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins another run of this session: a new budget, refusals forgotten, grants kept.
+    pub fn begin_run(&self) {
+        let mut spent = self.shared.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        *spent = Spent { steps: 0, since: Instant::now() };
+        drop(spent);
+        self.shared.desk.begin_run();
+    }
+
+    /// Hears every event from now on.
+    pub fn listen(&self, listener: Listener) {
+        self.shared.desk.journal().listen(listener);
+    }
+
+    #[must_use]
+    pub fn desk(&self) -> &Arc<Desk> {
+        &self.shared.desk
+    }
+
+    /// Ends the command that runs.
+    pub fn cancel(&self) {
+        self.room.cancel();
+    }
+
+    /// Ends everything. Repeating it is harmless.
+    pub fn dispose(&self) {
+        self.room.dispose();
+    }
+}

@@ -1,0 +1,12 @@
+//! The tools of an agent against the real fence.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+
+mod agent_run;
+mod asking;
+mod calls;
+mod code;
+mod files;
+mod retry;
+mod steps;
+mod world;
