@@ -54,3 +54,8 @@ pub use room::{ProviderRoom, Room};
 pub use router::{Extension, Extensions};
 pub use steps::{Step, Steps};
 pub use toolbox::{Budget, Tools, ToolsOptions};
+
+/// Compiles the example of the guide.
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../../../../docs/tools.md")]
+struct Guide;
