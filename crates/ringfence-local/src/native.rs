@@ -4,6 +4,7 @@ mod house;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,8 +57,12 @@ impl Native {
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
         let precision = precision(&options.provider_options)?;
         let launch_options = LaunchOptions::read(&options.provider_options)?;
-        let Completed { policy, .. } = complete::complete(options.policy, &cwd, &host);
-        let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
+        let Completed { mut policy, .. } = complete::complete(options.policy, &cwd, &host);
+        let mut found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
+        scan::add_rules(&mut policy.filesystem, &found);
+        if rustix::process::geteuid().is_root() {
+            found.roots_own = scan::roots_own(&policy.filesystem, Path::new("/etc"));
+        }
         let limits = LimitPlan::new(&policy.limits);
         let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };
         let choice = Choice::new(&ground)?;

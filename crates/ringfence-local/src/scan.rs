@@ -4,6 +4,9 @@
 //! downloaded rather than written (`node_modules`, `target`, …) are not entered: they can hold a
 //! hundred thousand files, and the supervisor judges what is opened in them anyway.
 
+mod aliases;
+mod roots_own;
+
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -12,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 use ringfence_model::policy::Filesystem;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
+
+pub use roots_own::roots_own;
 
 /// Not entered; see the module's documentation.
 const SKIPPED: [&str; 14] = [
@@ -36,6 +41,12 @@ const SKIPPED: [&str; 14] = [
 pub struct Found {
     pub denied: Vec<PathBuf>,
     pub protected: Vec<PathBuf>,
+    /// Other names of denied files, made by hard links.
+    pub aliases: Vec<PathBuf>,
+    /// Git directories that are not called `.git`: bare repositories, and those that a `.git` file names.
+    pub git_directories: Vec<PathBuf>,
+    /// What only root can read in a directory of the system that everybody sees, when root is who runs this.
+    pub roots_own: Vec<PathBuf>,
     /// Sockets that something on the host listens on, or did.
     pub sockets: Vec<PathBuf>,
     /// More was there than the walk was willing to look at; the deepest part was left out.
@@ -68,13 +79,26 @@ pub fn scan(fs: &Filesystem, roots: &[&Path]) -> Found {
         }
     }
     let mut walk = Walk { fs, found: &mut found, names: last_names(fs), budget: MAX_ENTRIES };
-    for root in outermost {
+    for root in &outermost {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        if let Ok(dir) = rustix::fs::open(root, flags, Mode::empty()) {
-            walk.directory(&dir, &mut root.to_owned(), 0);
+        if let Ok(dir) = rustix::fs::open(*root, flags, Mode::empty()) {
+            walk.directory(&dir, &mut root.to_path_buf(), 0);
         }
     }
+    found.aliases = aliases::find(&found.denied, &outermost);
     found
+}
+
+/// Rules that follow from what was found.
+pub fn add_rules(fs: &mut Filesystem, found: &Found) {
+    use ringfence_model::{PathRule, RuleLayer, RuleSource};
+    let detected = |key: &str| RuleSource::layer(RuleLayer::Detected).with_key(key);
+    fs.deny.extend(found.aliases.iter().map(|path| PathRule::new(path.as_path(), detected("hard link"))));
+    // As of every `.git`; git runs what they hold or name.
+    const RUN: [&str; 4] = ["hooks", "config", "config.worktree", "info/attributes"];
+    for directory in &found.git_directories {
+        fs.protect.extend(RUN.map(|name| PathRule::new(directory.join(name), detected("git directory"))));
+    }
 }
 
 /// The last components of all patterns, when all of them are plain names: then most entries are
@@ -105,6 +129,7 @@ impl Walk<'_> {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
         let mut subdirectories: Vec<Vec<u8>> = Vec::new();
         let mut entries = RawDir::new(dir, &mut buffer);
+        let mut of_git = 0;
         while let Some(Ok(entry)) = entries.next() {
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." {
@@ -116,6 +141,7 @@ impl Walk<'_> {
             }
             self.budget -= 1;
             let kind = entry.file_type();
+            of_git += usize::from(matches!(name, b"HEAD" | b"objects" | b"refs"));
             path.push(OsStr::from_bytes(name));
             let matched = self.entry(path, name, kind);
             path.pop();
@@ -126,6 +152,9 @@ impl Walk<'_> {
             if enter {
                 subdirectories.push(name.to_owned());
             }
+        }
+        if of_git == 3 && path.file_name().is_some_and(|name| name != ".git") {
+            self.found.git_directories.push(path.clone());
         }
         if depth == MAX_DEPTH {
             self.found.incomplete |= !subdirectories.is_empty();

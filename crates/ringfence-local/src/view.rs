@@ -141,6 +141,7 @@ pub(crate) fn denied_paths(fs: &Filesystem, found: &Found) -> Vec<PathBuf> {
     }
     paths.extend(found.denied.iter().cloned());
     paths.extend(found.sockets.iter().cloned());
+    paths.extend(found.roots_own.iter().cloned());
     paths.sort_unstable_by(|a, b| in_order(a, b));
     paths.dedup();
     // A mask covers what is below it.

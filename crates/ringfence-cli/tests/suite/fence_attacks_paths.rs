@@ -1,8 +1,9 @@
 //! Attacks by path: aliases of what is denied, new names for what is protected, races against the look.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::suite::fence_support::{KERNEL, RACES, names};
+use crate::suite::fence_support::{KERNEL, RACES, is_root, names};
 use crate::suite::support::Room;
 
 /// A room with secrets where people have them, and a repository.
@@ -48,8 +49,78 @@ fn a_hard_link_made_before_shows_no_other_verdict_inside() {
     let room = room();
     // Made by the host's user: the link is a second name of the same file, in a place that may be read.
     std::fs::hard_link(room.project.join(".env"), room.project.join("alias")).unwrap();
-    let ran = room.fenced("ln .env again; ln alias again2; cat again; mv .env z; cat z; false");
+    let ran = room.fenced("cat alias; ln .env again; ln alias again2; cat again; mv .env z; cat z; false");
     assert!(!ran.stdout.contains("canary"), "{ran:?}");
+    let alias = room.project.join("alias").display().to_string();
+    assert!(ran.resources().contains(&alias.as_str()), "{ran:?}");
+}
+
+#[test]
+fn a_descriptor_that_only_points_gives_no_other_name() {
+    let room = room();
+    room.write("n/.git/hooks/x", "");
+    let link = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True)
+for path in ['.env', 'n/.git/hooks/x', 'plain']:
+    fd = os.open(path, os.O_PATH)
+    print(path, c.linkat(fd, b'', -100, ('again-' + os.path.basename(path)).encode(), 0x1000))";
+    room.write("plain", "");
+    room.write("link.py", link);
+    let ran = room.fenced("python3 link.py; cat again-.env; false");
+    assert!(!ran.stdout.contains("canary"), "{ran:?}");
+    assert!(!room.project.join("again-.env").exists() && !room.project.join("again-x").exists(), "{ran:?}");
+    // What is neither denied nor protected gets its second name.
+    assert!(room.project.join("again-plain").exists(), "{ran:?}");
+}
+
+#[test]
+fn git_directories_by_another_name_are_protected() {
+    let room = room();
+    let made =
+        "git init -q --bare bare; git init -q --separate-git-dir elsewhere tree; rm -r elsewhere/hooks";
+    let made =
+        std::process::Command::new("sh").args(["-c", made]).current_dir(&room.project).status().unwrap();
+    assert!(made.success());
+    let attack = "for d in bare elsewhere; do
+        echo evil >> $d/config; echo evil > $d/e; mv $d/e $d/config; mkdir $d/hooks; echo evil > $d/hooks/x
+        mkdir -p $d/info; echo evil > $d/info/attributes; mv $d/hooks away; mv $d moved
+    done";
+    let ran = room.fenced(attack);
+    assert_eq!(evil_in(&room.project), Vec::<String>::new(), "{ran:?}");
+    // git itself goes on.
+    let ran = room.fenced("cd tree && git config user.name x && git -c user.email=a@b commit -q --allow-empty -m x && git log --oneline");
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+/// Files with something evil in them, of those that git looks at.
+fn evil_in(project: &Path) -> Vec<String> {
+    let mut evil = Vec::new();
+    for directory in ["bare", "elsewhere", "moved"] {
+        for name in ["config", "hooks/x", "info/attributes"] {
+            let path = project.join(directory).join(name);
+            if std::fs::read_to_string(&path).is_ok_and(|text| text.contains("evil")) {
+                evil.push(path.display().to_string());
+            }
+        }
+    }
+    evil
+}
+
+#[test]
+fn what_only_root_reads_of_the_system_is_not_shown_to_root() {
+    let room = room();
+    let secret = "/etc/.pwd.lock";
+    let is_closed =
+        std::fs::metadata(secret).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 == 0);
+    if !is_closed {
+        eprintln!("skipped: what_only_root_reads_of_the_system_is_not_shown_to_root: no {secret} here");
+        return;
+    }
+    let ran = room.fenced(&format!("cat {secret}"));
+    assert!(ran.code != 0 && ran.stderr.contains("Permission denied"), "{ran:?}");
+    // As for everybody else, it is the system that keeps it back.
+    assert!(!ran.blocked, "{ran:?}");
+    let ran = room.fenced_with(&["--allow-read", secret], &format!("cat {secret}"));
+    assert_eq!(ran.code, if is_root() { 0 } else { 1 }, "{ran:?}");
 }
 
 #[test]

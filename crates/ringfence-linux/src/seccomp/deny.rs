@@ -69,7 +69,8 @@ impl Entry {
     /// sockets the supervisor hears when they are used.
     #[must_use]
     pub fn is_worth_telling(&self) -> bool {
-        const TRIED: [&str; 9] = [
+        const TRIED: [&str; 10] = [
+            "clone",
             "io_uring_setup",
             "io_uring_enter",
             "io_uring_register",

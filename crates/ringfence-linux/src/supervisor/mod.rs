@@ -225,6 +225,14 @@ impl<'a> Supervisor<'a> {
     }
 
     fn open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
+        match self.judge_open(tid, path, flags, last) {
+            // Who only points at something gets nothing of it. Sandboxes do so, to build what they hide.
+            Answer::Deny(denial) if flags & libc::O_PATH != 0 => Answer::Notice(denial),
+            answer => answer,
+        }
+    }
+
+    fn judge_open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
         let access = if call::writes(flags) { Access::Write } else { Access::Read };
         if let Err(unread) = self.read(tid, path) {
             // Whoever only wants to list a directory that deep may: that is how such trees are removed.
@@ -334,9 +342,9 @@ impl<'a> Supervisor<'a> {
         exchange: Exchange,
     ) -> Answer {
         let renames = operation == Operation::Rename;
-        match self.read(tid, from) {
+        match self.read_source(tid, from, last) {
+            Ok(()) if self.unnamed.is_some() => self.real.clear(),
             Ok(()) => {
-                self.unnamed = if last == Last::Follow { self.unnamed_descriptor() } else { None };
                 match self.resolve(last) {
                     Resolved::Exists => {
                         if let Some(denied) = self.judge_source(operation) {
@@ -351,7 +359,6 @@ impl<'a> Supervisor<'a> {
                     Resolved::Nowhere => {}
                 }
             }
-            Err(Unread::Nothing) if self.unnamed.is_some() => self.real.clear(),
             Err(unread) => return unread.into(),
         }
         let source = self.real.as_path().to_owned();

@@ -4,11 +4,20 @@
 //! makes: a directory may be filled elsewhere and get its name afterwards, and a link of that name leads to a
 //! content that nobody looked at.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
 
+use super::call::{Last, PathArg};
+use super::target::Unread;
 use super::{Answer, Denial, Supervisor, hidden};
+
+/// The path of what a descriptor of the caller's holds, if it has one.
+fn name_of(tid: i32, descriptor: i32) -> Option<PathBuf> {
+    let link = format!("/proc/{tid}/fd/{descriptor}");
+    let named = rustix::fs::stat(&link).is_ok_and(|stat| stat.st_nlink > 0);
+    std::fs::read_link(link).ok().filter(|path| named && path.is_absolute())
+}
 
 impl Supervisor<'_> {
     pub(super) fn deny_protected(&self, operation: Operation) -> Answer {
@@ -43,11 +52,28 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The caller's descriptor that `self.path` is an alias of, when what it holds has no name.
-    pub(super) fn unnamed_descriptor(&self) -> Option<i32> {
-        let number = self.alias()?;
-        let stat = rustix::fs::stat(format!("/proc/{}/fd/{number}", self.tid)).ok()?;
-        (stat.st_nlink == 0).then_some(number)
+    /// Reads the first of two names into `self.path`. When it means a file that has no name, that is in
+    /// `self.unnamed` instead, as the caller's descriptor.
+    pub(super) fn read_source(&mut self, tid: i32, from: PathArg, last: Last) -> Result<(), Unread> {
+        let meant = self.unnamed.take();
+        match self.read(tid, from) {
+            Ok(()) => {
+                let alias = self.alias().filter(|_| last == Last::Follow);
+                self.unnamed = alias.filter(|number| name_of(tid, *number).is_none());
+                Ok(())
+            }
+            // An empty path: the descriptor itself.
+            Err(Unread::Nothing) if meant.is_some() => {
+                let path = meant.and_then(|number| name_of(tid, number));
+                match path {
+                    Some(path) if self.path.set(&path) => {}
+                    Some(_) => return Err(Unread::TooLong),
+                    None => self.unnamed = meant,
+                }
+                Ok(())
+            }
+            Err(unread) => Err(unread),
+        }
     }
 
     /// Whether `path` has the name of a directory that protect patterns look into, such as `.git`.
@@ -55,8 +81,13 @@ impl Supervisor<'_> {
         use std::os::unix::ffi::OsStrExt;
         let Some(name) = path.file_name() else { return false };
         self.policy.protect.iter().any(|rule| {
-            let components: Vec<&[u8]> = rule.path.glob_components().collect();
-            components.split_last().is_some_and(|(_, parents)| parents.contains(&name.as_bytes()))
+            if let Some(literal) = rule.path.as_literal() {
+                return literal != path && literal.starts_with(path);
+            }
+            // Before it comes the place that the pattern is about, which is no part of it.
+            let at_every_depth = rule.path.glob_components().skip_while(|part| *part != b"**").skip(1);
+            let parts: Vec<&[u8]> = at_every_depth.collect();
+            parts.split_last().is_some_and(|(_, parents)| parents.contains(&name.as_bytes()))
         })
     }
 
