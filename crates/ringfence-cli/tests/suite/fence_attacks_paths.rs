@@ -73,6 +73,18 @@ for path in ['.env', 'n/.git/hooks/x', 'plain']:
 }
 
 #[test]
+fn who_only_points_at_a_denied_file_is_not_blocked() {
+    let ran = room().fenced("python3 -c 'import os; os.open(\".env\", os.O_PATH)'; exit 3");
+    assert!(ran.code == 3 && !ran.blocked, "{ran:?}");
+    let noticed = &ran.json["violations"][0];
+    assert_eq!((&noticed["blocked"], &noticed["reason"]), (&false.into(), &"denied".into()), "{ran:?}");
+    // Opening what it points at is another matter.
+    let reopen = "import os; print(open(\"/proc/self/fd/%d\" % os.open(\".env\", os.O_PATH)).read())";
+    let ran = room().fenced(&format!("python3 -c '{reopen}'"));
+    assert!(ran.blocked && !ran.stdout.contains("canary"), "{ran:?}");
+}
+
+#[test]
 fn git_directories_by_another_name_are_protected() {
     let room = room();
     let made =
