@@ -8,8 +8,9 @@ use ringfence_model::{Operation, Violation};
 /// Where refusals go.
 pub struct Teller<'a> {
     report: &'a (dyn Fn(Violation) + Sync),
-    /// What was reported already. None: it is reported each time.
-    told: Option<Mutex<HashSet<(Operation, String)>>>,
+    /// What was reported already, and whether it was refused: who only pointed at something first may be
+    /// refused it later. None: it is reported each time.
+    told: Option<Mutex<HashSet<(Operation, String, bool)>>>,
 }
 
 impl std::fmt::Debug for Teller<'_> {
@@ -29,7 +30,7 @@ impl<'a> Teller<'a> {
     }
 
     pub(super) fn tell(&self, violation: Violation) {
-        let key = (violation.operation, violation.resource.clone());
+        let key = (violation.operation, violation.resource.clone(), violation.blocked);
         let is_news =
             |told: &Mutex<HashSet<_>>| told.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
         if self.told.as_ref().is_none_or(is_news) {
@@ -37,11 +38,11 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Whether it was told already: then there is no need to find out who it was.
+    /// Whether its refusal was told already: then there is no need to find out who it was.
     pub(super) fn knows(&self, operation: Operation, resource: &str) -> bool {
         self.told.as_ref().is_some_and(|told| {
             let told = told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.contains(&(operation, resource.to_owned()))
+            told.contains(&(operation, resource.to_owned(), true))
         })
     }
 }
