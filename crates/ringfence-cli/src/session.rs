@@ -5,6 +5,7 @@ mod journal;
 mod permission;
 mod wire;
 mod worker;
+mod yard;
 
 use std::collections::BTreeMap;
 use std::io::BufRead as _;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use ringfence::fence::CreateOptions;
 use ringfence::gate::Gatekeeper;
 use ringfence::local::native::Native;
+use ringfence::local::shell::SharedSandbox;
 use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::{Map, json};
 
@@ -24,6 +26,7 @@ use journal::Journal;
 use permission::Counter;
 use wire::{Line, Wire};
 use worker::Worker;
+use yard::Yard;
 
 /// Used by commands that name none.
 const MAIN: &str = "main";
@@ -50,6 +53,8 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
         written.flush();
         leave();
     });
+    let sandbox = SharedSandbox::new(native, &BTreeMap::new());
+    let yard = Arc::new(Yard::new(sandbox.clone(), Arc::clone(&wire)));
     let keeper = Gatekeeper::new(&setup)?;
     let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
     for line in std::io::stdin().lock().split(b'\n') {
@@ -61,10 +66,11 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
             Ok(Some(Line::Run(job))) => {
                 let name = job.shell.clone().unwrap_or_else(|| MAIN.to_owned());
                 let worker = workers.entry(name).or_insert_with_key(|name| {
-                    let (native, wire) = (Arc::clone(&native), Arc::clone(&wire));
+                    let (wire, yard) = (Arc::clone(&wire), Arc::clone(&yard));
                     Worker::spawn(
                         name,
-                        native,
+                        sandbox.clone(),
+                        yard,
                         wire,
                         Arc::clone(&journal),
                         &counter,
@@ -78,6 +84,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
                     wire.error(Some(&id), "nothing of this id runs or waits");
                 }
             }
+            Ok(Some(Line::Order(id, order))) => yard.order(&id, &order),
             Ok(Some(Line::Answer(permission, decision))) => {
                 if !counter.answer(permission, decision) {
                     wire.error(None, &format!("nobody waits for an answer to {permission}"));
@@ -91,6 +98,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     for worker in workers.into_values() {
         worker.finish();
     }
+    sandbox.close();
     journal.flush();
     Ok(ExitCode::SUCCESS)
 }

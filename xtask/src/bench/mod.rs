@@ -6,6 +6,7 @@
 //! | [`peers`] | the same in sandboxes of other agents, where they are installed |
 //! | [`workloads`] | everyday work inside |
 //! | [`parts`] | one notification, one approval, memory, and every step of a launch |
+//! | [`session`] | commands in a warm shell, and their output |
 //! | [`measure`] | interleaved samples, as this user or as an ordinary one |
 //! | [`quiet`] | how much of the machine others used meanwhile |
 //! | [`place`] | a project, a home, and the ways to start a command there |
@@ -19,6 +20,7 @@ mod peers;
 mod place;
 mod quiet;
 mod render;
+mod session;
 mod stats;
 mod workloads;
 
@@ -56,6 +58,7 @@ const BENCHES: &[(&str, &str, Bench)] = &[
     ("cold-start", "Cold start", cold_start::run),
     ("steps", "Steps of a start", parts::steps),
     ("micro", "Single calls, approvals, memory", parts::micro),
+    ("session", "A warm shell", session::run),
     ("workloads", "Everyday work inside", workloads::run),
     ("peers", "Other agents' sandboxes", peers::run),
 ];

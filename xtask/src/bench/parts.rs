@@ -206,7 +206,7 @@ pub(crate) fn steps(programs: &Programs, amount: Amount) -> Result<Found> {
     Ok(Found { markdown: text, json: Value::Array(values) })
 }
 
-fn output_of(command: &mut Command) -> Result<Value> {
+pub(super) fn output_of(command: &mut Command) -> Result<Value> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
     let value: Value = serde_json::from_slice(&output.stdout).with_context(|| {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -219,18 +219,18 @@ fn output_of(command: &mut Command) -> Result<Value> {
 }
 
 /// The median; sorts.
-fn middle(times: &mut [u64]) -> u64 {
+pub(super) fn middle(times: &mut [u64]) -> u64 {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or(0)
 }
 
-fn us(nanoseconds: u64) -> f64 {
+pub(super) fn us(nanoseconds: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "times of one call")]
     let nanoseconds = nanoseconds as f64;
     nanoseconds / 1000.0
 }
 
-fn noise(meter: &Meter) -> String {
+pub(super) fn noise(meter: &Meter) -> String {
     match meter.others() {
         None => "What else ran is not known.".to_owned(),
         Some(others) if others > quiet::LIMIT => {

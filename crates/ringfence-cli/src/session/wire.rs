@@ -3,9 +3,12 @@
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
+use ringfence::fence::jobs::TerminalSize;
 use ringfence::model::{Decision, ErrorKind, ExecEvent, ExecRequest, Stdin};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::yard;
 
 /// A command that was asked for.
 #[derive(Debug)]
@@ -13,6 +16,23 @@ pub(crate) struct Job {
     pub(crate) id: Value,
     pub(crate) shell: Option<String>,
     pub(crate) request: ExecRequest,
+    /// It goes on while others run.
+    pub(crate) background: bool,
+    /// Of its terminal.
+    pub(crate) size: Option<TerminalSize>,
+}
+
+/// What is wanted of a job, or of a command on a terminal.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    pub(crate) job: Option<String>,
+    pub(crate) list: bool,
+    pub(crate) offset: Option<u64>,
+    pub(crate) max: Option<usize>,
+    pub(crate) input: Option<String>,
+    pub(crate) close_input: bool,
+    pub(crate) resize: Option<TerminalSize>,
+    pub(crate) signal: Option<i32>,
 }
 
 /// What a line says.
@@ -20,6 +40,7 @@ pub(crate) struct Job {
 pub(crate) enum Line {
     Run(Box<Job>),
     Cancel(Value),
+    Order(Value, Order),
     Answer(u64, Decision),
 }
 
@@ -31,6 +52,21 @@ struct Raw {
     timeout_ms: Option<u64>,
     stdin: Option<String>,
     shell: Option<String>,
+    #[serde(default)]
+    tty: bool,
+    rows: Option<u16>,
+    columns: Option<u16>,
+    #[serde(default)]
+    background: bool,
+    job: Option<String>,
+    #[serde(default)]
+    jobs: bool,
+    offset: Option<u64>,
+    max: Option<usize>,
+    input: Option<String>,
+    #[serde(default)]
+    close_input: bool,
+    signal: Option<i32>,
     #[serde(default)]
     cancel: bool,
     permission: Option<u64>,
@@ -54,11 +90,33 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Line>, (Option<Value>, String)
         Raw { permission: Some(_), .. } => wrong("an answer needs a decision"),
         Raw { id: None, .. } => wrong("a command needs an id"),
         Raw { id: Some(id), cancel: true, .. } => Ok(Some(Line::Cancel(id))),
-        Raw { id: Some(id), command: Some(command), timeout_ms, stdin, shell, .. } => {
+        Raw {
+            id: Some(id),
+            command: Some(command),
+            timeout_ms,
+            stdin,
+            shell,
+            tty,
+            background,
+            rows,
+            columns,
+            ..
+        } => {
             let mut request = ExecRequest::shell(command);
+            request.tty = tty;
             request.timeout_ms = timeout_ms;
             request.stdin = stdin.map_or(Stdin::Empty, |text| Stdin::Bytes(text.into_bytes()));
-            Ok(Some(Line::Run(Box::new(Job { id, shell, request }))))
+            let size = yard::size(rows, columns);
+            Ok(Some(Line::Run(Box::new(Job { id, shell, request, background, size }))))
+        }
+        Raw { id: Some(id), job, jobs, offset, max, input, close_input, signal, rows, columns, .. }
+            if jobs || job.is_some() || input.is_some() || rows.is_some() || columns.is_some() =>
+        {
+            let resize = yard::size(rows, columns);
+            Ok(Some(Line::Order(
+                id,
+                Order { job, list: jobs, offset, max, input, close_input, resize, signal },
+            )))
         }
         _ => wrong("there is neither a command nor anything else to do"),
     }
@@ -122,7 +180,7 @@ impl Wire {
 }
 
 /// As in results: text, or `base64:` and the bytes.
-fn text_or_base64(bytes: &[u8]) -> Value {
+pub(crate) fn text_or_base64(bytes: &[u8]) -> Value {
     use base64::Engine as _;
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.starts_with("base64:") => json!(text),

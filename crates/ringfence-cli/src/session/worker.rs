@@ -4,16 +4,17 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use ringfence::ledger::ExecutionId;
 use ringfence::local::approval::Approval;
-use ringfence::local::native::Native;
-use ringfence::local::shell::{Shell, ShellOptions, Ticket};
-use ringfence::model::{ErrorKind, ExecResult, Result};
+use ringfence::local::shell::{SharedSandbox, Shell, ShellOptions, Ticket};
+use ringfence::model::{Error, ErrorKind, ExecResult, Result};
 use serde_json::{Value, json};
 
 use super::door::Door;
 use super::journal::{Journal, Page};
 use super::permission::Counter;
 use super::wire::{Job, Wire};
+use super::yard::Yard;
 use crate::gate::Judged;
 
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Worker {
 #[derive(Debug)]
 struct Desk {
     name: String,
+    sandbox: SharedSandbox,
+    yard: Arc<Yard>,
     wire: Arc<Wire>,
     journal: Arc<Journal>,
     page: Arc<Page>,
@@ -42,7 +45,8 @@ struct State {
 impl Worker {
     pub(crate) fn spawn(
         name: &str,
-        native: Arc<Native>,
+        sandbox: SharedSandbox,
+        yard: Arc<Yard>,
         wire: Arc<Wire>,
         journal: Arc<Journal>,
         counter: &Arc<Counter>,
@@ -52,6 +56,8 @@ impl Worker {
         let approval = counter.approval(name, &journal, &page);
         let desk = Arc::new(Desk {
             name: name.to_owned(),
+            sandbox,
+            yard,
             wire,
             journal,
             page,
@@ -59,7 +65,7 @@ impl Worker {
             changed: Condvar::new(),
         });
         let its = Arc::clone(&desk);
-        let thread = std::thread::spawn(move || its.work(&native, approval, &mut door));
+        let thread = std::thread::spawn(move || its.work(approval, &mut door));
         Self { desk, thread }
     }
 
@@ -75,6 +81,7 @@ impl Worker {
             && running == id
         {
             ticket.cancel();
+            self.desk.yard.cancel(id);
             return true;
         }
         let before = state.queue.len();
@@ -118,7 +125,7 @@ impl Desk {
         }
     }
 
-    fn work(self: Arc<Self>, native: &Arc<Native>, approval: Option<Approval>, door: &mut Door) {
+    fn work(self: Arc<Self>, approval: Option<Approval>, door: &mut Door) {
         let mut shell: Option<Shell> = None;
         while let Some((job, ticket)) = self.next() {
             let execution = self.journal.start(&job.request.command);
@@ -127,8 +134,17 @@ impl Desk {
             self.journal.judged(execution, &judged);
             let outcome = match &judged {
                 Judged::Refused(refusal) => Ok(refusal.result()),
+                Judged::Admitted(_) | Judged::Skipped if job.background => {
+                    match self.start(&mut shell, approval.clone(), &job, &ticket, execution) {
+                        Ok(()) => {
+                            self.lock().running = None;
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
                 Judged::Admitted(_) | Judged::Skipped => {
-                    self.run(&mut shell, native, approval.clone(), &job, &ticket)
+                    self.run(&mut shell, approval.clone(), &job, &ticket)
                 }
             };
             door.follow(outcome.as_ref().ok());
@@ -147,18 +163,53 @@ impl Desk {
     fn run(
         &self,
         shell: &mut Option<Shell>,
-        native: &Arc<Native>,
         approval: Option<Approval>,
         job: &Job,
         ticket: &Ticket,
     ) -> Result<ExecResult> {
-        let shell = match shell {
-            Some(shell) => shell,
+        let shell = self.shell(shell, approval, ticket)?;
+        if job.request.tty {
+            return self.yard.run(job, shell, &self.name);
+        }
+        shell.execute_as(ticket, &job.request, &|event| self.wire.event(&job.id, &self.name, &event))
+    }
+
+    /// Starts it in the background. The ledger, and whoever reads, hear of its end when it comes.
+    fn start(
+        &self,
+        shell: &mut Option<Shell>,
+        approval: Option<Approval>,
+        job: &Job,
+        ticket: &Ticket,
+        execution: ExecutionId,
+    ) -> Result<()> {
+        let shell = self.shell(shell, approval, ticket)?;
+        let started = self.yard.start(job, shell)?;
+        let (yard, journal, assurance) =
+            (Arc::clone(&self.yard), Arc::clone(&self.journal), shell.assurance());
+        let id = job.id.clone();
+        std::thread::spawn(move || {
+            let outcome = yard.until_end(&id, &started, assurance);
+            journal.finish(execution, &outcome);
+        });
+        Ok(())
+    }
+
+    fn shell<'a>(
+        &self,
+        shell: &'a mut Option<Shell>,
+        approval: Option<Approval>,
+        ticket: &Ticket,
+    ) -> Result<&'a Shell> {
+        if ticket.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "cancelled before it ran"));
+        }
+        match shell {
+            Some(shell) => Ok(shell),
             None => {
                 let options = ShellOptions { approval, ..ShellOptions::default() };
-                shell.insert(Shell::start(Arc::clone(native), options)?)
+                Ok(shell.insert(Shell::start_in(&self.sandbox, options)?))
             }
-        };
-        shell.execute_as(ticket, &job.request, &|event| self.wire.event(&job.id, &self.name, &event))
+        }
     }
 }

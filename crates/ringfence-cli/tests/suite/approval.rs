@@ -61,6 +61,12 @@ impl Person {
         }
     }
 
+    /// Changes the size of the window.
+    pub(crate) fn resizes(&self, rows: u16, columns: u16) {
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&self.keyboard, size).unwrap();
+    }
+
     pub(crate) fn presses(&mut self, key: &str) {
         self.keyboard.write_all(key.as_bytes()).unwrap();
     }

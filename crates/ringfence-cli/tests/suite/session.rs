@@ -170,6 +170,86 @@ fn commands_and_decisions_are_in_the_ledger() {
 }
 
 #[test]
+fn shells_by_name_share_a_sandbox() {
+    let Some(room) = room() else { return };
+    let mut session = Session::start(&room);
+    session.run(1, "echo shared > /tmp/note; sleep 1000 & echo $! > /tmp/pid");
+    session.send(
+        &json!({ "id": 2, "command": "cat /tmp/note; read -r pid < /tmp/pid; test -d /proc/$pid && echo visible", "shell": "b" }),
+    );
+    assert_eq!(session.until("result")["result"]["stdout"], "shared\nvisible\n");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
+fn jobs_are_started_polled_written_to_and_signalled() {
+    let Some(room) = room() else { return };
+    let mut session = Session::start(&room);
+    session.run(1, "export NAME=fence; cd /usr");
+    let command = "echo $NAME in $PWD; while read -r line; do echo got $line; done; sleep 1000";
+    session.send(&json!({ "id": 2, "command": command, "background": true }));
+    let started = session.until("job");
+    assert_eq!((&started["id"], &started["job"]["state"]), (&json!(2), &json!("running")), "{started}");
+    let job = started["job"]["id"].clone();
+    assert_eq!(session.run(3, "echo free")["stdout"], "free\n");
+    session.send(&json!({ "id": 4, "job": job, "input": "one\n" }));
+    session.until("job");
+    session.send(&json!({ "id": 5, "job": job, "closeInput": true }));
+    session.until("job");
+    let mut text = String::new();
+    let mut offset = json!(0);
+    while !text.contains("got one\n") {
+        session.send(&json!({ "id": 6, "job": job, "offset": offset }));
+        let piece = session.until("job");
+        offset = piece["nextOffset"].clone();
+        text += piece["data"].as_str().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(text, "fence in /usr\ngot one\n");
+    session.send(&json!({ "id": 7, "jobs": true }));
+    assert_eq!(session.until("jobs")["jobs"].as_array().unwrap().len(), 1);
+    session.send(&json!({ "id": 8, "job": job, "signal": 15 }));
+    loop {
+        let line = session.until("job");
+        if line["job"]["state"] == "ended" {
+            assert_eq!(line["job"]["exitCode"], 143, "{line}");
+            break;
+        }
+    }
+    session.send(&json!({ "id": 9, "job": "job-99", "offset": 0 }));
+    assert_eq!(session.until("error")["id"], 9);
+    assert_eq!(session.end(), 0);
+    let log = room.run(&["log", "--json"]);
+    assert!(log.stdout.contains("while read -r line"), "{log:?}");
+}
+
+#[test]
+fn a_command_on_a_terminal_has_input_and_size() {
+    let Some(room) = room() else { return };
+    let mut session = Session::start(&room);
+    let command = "stty size; read -r line; stty size; echo got $line; (exit 6)";
+    session.send(&json!({ "id": 1, "command": command, "tty": true, "rows": 30, "columns": 90 }));
+    let mut text = String::new();
+    let mut hear = |session: &mut Session, wanted: &str| {
+        while !text.contains(wanted) {
+            text += session.until("stdout")["data"].as_str().unwrap();
+        }
+    };
+    hear(&mut session, "30 90\r\n");
+    session.send(&json!({ "id": 1, "rows": 50, "columns": 120 }));
+    session.send(&json!({ "id": 1, "input": "typed\n" }));
+    hear(&mut session, "50 120\r\ngot typed\r\n");
+    let line = session.until("result");
+    assert_eq!((&line["id"], &line["result"]["exitCode"]), (&json!(1), &json!(6)), "{line}");
+    session.send(&json!({ "id": 2, "command": "echo up; sleep 1000", "tty": true }));
+    session.until("stdout");
+    session.send(&json!({ "id": 2, "cancel": true }));
+    assert_eq!(session.until("result")["id"], 2);
+    assert_eq!(session.run(3, "test -t 1 || echo none")["stdout"], "none\n");
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
 fn a_session_ends_with_its_reader() {
     let Some(room) = room() else { return };
     let mut session = Session::start(&room);

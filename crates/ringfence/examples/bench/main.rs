@@ -6,6 +6,7 @@
 //! | `approval PROJECT ROUNDS` | nanoseconds from a person's answer to the return of the call that waited |
 //! | `many PROJECT COUNT` | how fast sandboxes are made, and the memory of each while all live |
 //! | `take PROJECT ROUNDS` | nanoseconds of taking a sandbox from the pool and running a program, and of the program alone |
+//! | `session PROJECT ROUNDS RINGFENCE` | nanoseconds of commands in a warm shell, and MiB/s of their output |
 //! | `opens FILE COUNT` | nanoseconds of each of many opens of a file, for use inside a sandbox |
 //! | `wait FILE` | moments at which opens of a file returned, for use inside a sandbox |
 #![cfg(target_os = "linux")]
@@ -14,6 +15,7 @@
 mod approval;
 mod many;
 mod payload;
+mod session;
 mod steps;
 
 use std::path::Path;
@@ -31,6 +33,9 @@ fn main() -> ExitCode {
         ["approval", project, rounds] => approval::measure(Path::new(project), number(rounds)),
         ["many", project, count] => many::live(Path::new(project), number(count)),
         ["take", project, rounds] => many::take(Path::new(project), number(rounds)),
+        ["session", project, rounds, ringfence] => {
+            session::measure(Path::new(project), number(rounds), ringfence)
+        }
         ["opens", file, count] => payload::opens(Path::new(file), number(count)),
         ["wait", files @ ..] => payload::wait(files),
         _ => Err("see the documentation of this example".into()),
