@@ -76,6 +76,9 @@ impl Supervisor<'_> {
                 || self.source.as_ref().is_some_and(|source| self.is_kept(source)))
             // The verdict may have been that the host refuses it anyway. Then it is the kernel that does.
             && self.policy.decide(self.real.as_path(), Access::Write).allowed()
+            && (self.unnamed.is_some() || self.source.as_ref().is_none_or(|source| {
+                self.policy.decide(source, Access::Write).allowed()
+            }))
     }
 
     fn is_kept(&self, path: &Path) -> bool {

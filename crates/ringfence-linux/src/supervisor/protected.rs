@@ -40,10 +40,15 @@ impl Supervisor<'_> {
     pub(super) fn judge_source(&self, operation: Operation) -> Option<Answer> {
         let real = self.real.as_path();
         let links = operation == Operation::Link;
-        if links
-            && self.policy.decide(real, Access::Write).outcome == PathOutcome::Denied(DenyReason::Protected)
-        {
-            return Some(self.deny_protected(operation));
+        match self.policy.decide(real, Access::Write).outcome {
+            PathOutcome::Denied(DenyReason::Protected) if links => {
+                return Some(self.deny_protected(operation));
+            }
+            // Where it may be written, what may only be read gets no name: as between two file systems.
+            PathOutcome::Denied(DenyReason::ReadOnly) if links => {
+                return Some(Answer::Done(Err(rustix::io::Errno::XDEV)));
+            }
+            _ => {}
         }
         let access = if links { Access::Read } else { Access::Write };
         match self.verdict(operation, access) {
