@@ -3,6 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use ringfence_gate::reading::InProcess;
 use ringfence_gate::{Decision, Gate, Language, Options, Request};
 
 fuzz_target!(|data: &[u8]| {
@@ -14,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let code = String::from_utf8_lossy(rest).into_owned();
     let unread = language == Language::Shell && ringfence_bash::parse(&code).is_err();
-    let gate = Gate::new(Options::default());
+    let gate = Gate::new(Options::default()).reading_code_by(std::sync::Arc::new(InProcess));
     let verdict = gate.judge(&Request::new(language, code, "/home/dev", "/home/dev/project"));
     assert!(!unread || verdict.decision != Decision::Allow);
 });

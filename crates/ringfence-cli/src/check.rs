@@ -30,7 +30,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode> {
     let options = Options::from_config(&config.safety, config.validation_strictness)
         .and_then(|options| options.restricted_to(&config.allowed_commands, &config.blocked_commands))
         .map_err(|error| Error::new(ErrorKind::Validation, error.to_string()))?;
-    let gate = Gate::new(options);
+    let gate = Gate::new(options).reading_code_by(crate::gate::reader());
     let home = args.home.clone().unwrap_or_else(|| setup.home.to_string_lossy().into_owned());
     let cwd = args.cwd.clone().unwrap_or_else(|| setup.project.to_string_lossy().into_owned());
     if args.jsonl {

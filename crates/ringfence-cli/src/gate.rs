@@ -1,7 +1,9 @@
 //! The gate before a run: judged, perhaps asked about, and what is kept of it.
 
+use std::sync::Arc;
+
 use ringfence::config::GateMode;
-use ringfence::gate::{Admission, Gatekeeper, Refusal, Verdict};
+use ringfence::gate::{Admission, CodeReader, Gatekeeper, Refusal, Verdict, Worker};
 use ringfence::ledger::{Event, ExecutionId, Writer};
 use ringfence::model::{Command, Decision, Error, ErrorKind, Result};
 use ringfence::setup::Setup;
@@ -19,9 +21,25 @@ pub(crate) enum Judged {
     Skipped,
 }
 
+/// Has Python and JavaScript read by this program, in a process that is locked in. None is started before such
+/// code comes.
+pub(crate) fn reader() -> Arc<dyn CodeReader> {
+    // This name holds when the file was replaced meanwhile, too.
+    #[cfg(target_os = "linux")]
+    let program = std::path::PathBuf::from("/proc/self/exe");
+    #[cfg(not(target_os = "linux"))]
+    let program = std::env::current_exe().unwrap_or_default();
+    Arc::new(Worker::new(program))
+}
+
 /// Judges a command of `ringfence run`, and asks at the terminal where that is needed and possible.
-pub(crate) fn judge(setup: &Setup, command: &Command, no_gate: bool, desk: Option<&Desk>) -> Result<Judged> {
-    let keeper = Gatekeeper::new(setup)?;
+pub(crate) fn judge(
+    setup: &Arc<Setup>,
+    command: &Command,
+    no_gate: bool,
+    desk: Option<&Desk>,
+) -> Result<Judged> {
+    let keeper = Gatekeeper::new(setup)?.reading_code_by(reader());
     if no_gate && keeper.mode() == GateMode::Required {
         return Err(Error::new(ErrorKind::InvalidConfig, "the configuration requires the gate")
             .hint("leave --no-gate out, or change \"safety\": { \"gate\": \"required\" }"));

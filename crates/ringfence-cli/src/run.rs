@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::fence::CreateOptions;
@@ -31,7 +32,7 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     // Before any thread exists, so that the signal is blocked in all of them.
     let resized = if interactive { ringfence::local::terminal::resize_events() } else { None };
 
-    let setup = load(&args.sandbox, run_settings(&args)?)?;
+    let setup = Arc::new(load(&args.sandbox, run_settings(&args)?)?);
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }

@@ -32,7 +32,7 @@ use yard::Yard;
 const MAIN: &str = "main";
 
 pub(crate) fn session(args: &Session) -> Result<ExitCode> {
-    let setup = run::load(&args.sandbox, Map::new())?;
+    let setup = Arc::new(run::load(&args.sandbox, Map::new())?);
     let wire = Arc::new(Wire::default());
     for warning in &setup.loaded.warnings {
         wire.send(&json!({ "event": "warning", "message": warning.to_string() }));
@@ -55,7 +55,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     });
     let sandbox = SharedSandbox::new(native, &BTreeMap::new());
     let yard = Arc::new(Yard::new(sandbox.clone(), Arc::clone(&wire)));
-    let keeper = Gatekeeper::new(&setup)?;
+    let keeper = Gatekeeper::new(&setup)?.reading_code_by(crate::gate::reader());
     let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(|error| {

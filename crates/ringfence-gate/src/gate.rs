@@ -7,6 +7,7 @@ use ringfence_model::{Severity, ViolationKind};
 use serde::Serialize;
 
 use crate::checks::{self, Check, Context, Seen};
+use crate::code::reading::CodeReader;
 use crate::code::{self, Language};
 use crate::finding::{ByteSpan, Decision, Finding};
 use crate::risk::{self, Assessment};
@@ -132,6 +133,7 @@ impl Verdict {
 pub struct Gate {
     options: Arc<Options>,
     checks: Arc<[Box<dyn Check>]>,
+    reader: Option<Arc<dyn CodeReader>>,
 }
 
 impl std::fmt::Debug for Gate {
@@ -149,12 +151,23 @@ impl Gate {
 
     /// A gate with these checks.
     pub fn with_checks(options: Options, checks: Vec<Box<dyn Check>>) -> Self {
-        Self { options: Arc::new(options), checks: checks.into() }
+        Self { options: Arc::new(options), checks: checks.into(), reader: None }
+    }
+
+    /// The same gate, which has Python and JavaScript read by this reader. Without one they are asked about.
+    #[must_use]
+    pub fn reading_code_by(mut self, reader: Arc<dyn CodeReader>) -> Self {
+        self.reader = Some(reader);
+        self
+    }
+
+    fn context(&self) -> Context {
+        Context::new(Arc::clone(&self.checks), self.options.strictness, self.reader.clone())
     }
 
     /// Judges one request. The same request always gets the same verdict.
     pub fn judge(&self, request: &Request) -> Verdict {
-        let mut context = Context::new(Arc::clone(&self.checks), self.options.strictness);
+        let mut context = self.context();
         let place = Place::from(request);
         code::judge(request.language, &request.code, place, request.known_cwd(), 0, &mut context);
         if request.language == Language::Shell {
@@ -180,14 +193,15 @@ impl Gate {
         let intent = intent(request.language, &context.seen);
         let seen = std::mem::take(&mut context.seen);
         let cwd = context.cwd.take();
+        let reading = context.reading.take();
         let findings = context.findings.into_sorted();
-        let risk = risk::assess(request.language, &request.code, &seen, &findings);
+        let risk = risk::assess(request.language, &request.code, &seen, &findings, reading.as_ref());
         Verdict { decision, risk, findings, intent, cwd, proposal }
     }
 
     /// Every command of a shell text, with its words resolved.
     pub fn commands(&self, request: &Request) -> Vec<Seen> {
-        let mut context = Context::new(Arc::clone(&self.checks), self.options.strictness);
+        let mut context = self.context();
         judge_shell(&request.code, Place::from(request), request.known_cwd(), 0, &mut context);
         context.seen
     }

@@ -37,8 +37,9 @@
 //! - *The strictest finding wins*: deny over ask over allow.
 //! - *Bounded*: texts, levels, calls, rounds of loops, words and findings all have a limit, and reaching one asks.
 //!
-//! Code in Python and JavaScript goes through one function (`code::judge`), so that its parsers, which are not
-//! written in a safe language, can move into a worker process of their own; until then they run here.
+//! - *Reading is apart from judging*: the parsers of Python and JavaScript, which are not written in a safe
+//!   language, are behind [`reading::CodeReader`] and say only what code does. A gate without a reader asks about
+//!   such code; [`reading::InProcess`] reads it here, and the façade has a reader that is a locked-in process.
 //!
 //! # Adding a check
 //!
@@ -93,7 +94,7 @@ pub mod rules;
 pub mod shell;
 pub mod value;
 
-pub use code::Language;
+pub use code::{Language, reading};
 pub use finding::{ByteSpan, Decision, Finding, Rule};
 pub use gate::{Gate, Options, Request, Verdict};
 

@@ -4,11 +4,11 @@
 //! runs inside the fence.
 
 use serde::Serialize;
-use tree_sitter::{Node, Parser};
 
 use crate::Language;
 use crate::checks::Seen;
 use crate::finding::{Decision, Finding};
+use crate::reading::Reading;
 
 /// How much harm is possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -132,10 +132,16 @@ const SAFE_WORDS: [&str; 20] = [
 ];
 
 /// Assesses code in a language; for the shell with the commands that were seen in it.
-pub fn assess(language: Language, code: &str, seen: &[Seen], findings: &[Finding]) -> Assessment {
+pub(crate) fn assess(
+    language: Language,
+    code: &str,
+    seen: &[Seen],
+    findings: &[Finding],
+    reading: Option<&Reading>,
+) -> Assessment {
     let mut assessment = match language {
-        Language::Python => python(code),
-        Language::JavaScript => javascript(code),
+        Language::Python => python(code, reading),
+        Language::JavaScript => javascript(code, reading),
         Language::Shell => shell(seen, findings),
         Language::Other(_) | Language::Unknown => {
             Assessment::new(Risk::High, vec!["unknown language".into()], false)
@@ -177,12 +183,11 @@ pub fn assess_browser(action: &str, parameters: &str) -> Assessment {
     Assessment { requires_isolation: false, suggested: Sandbox::Aio, ..Assessment::new(level, found, false) }
 }
 
-fn python(code: &str) -> Assessment {
-    let tree = parse(code, &tree_sitter_python::LANGUAGE.into());
-    let mut hits = words(code, PYTHON, tree.as_ref());
+fn python(code: &str, reading: Option<&Reading>) -> Assessment {
+    let mut hits = words(code, PYTHON, reading);
     let lower = code.to_lowercase();
     for (at, _) in lower.match_indices("open(") {
-        if inside_text(tree.as_ref(), at) {
+        if inside_text(reading, at) {
             continue;
         }
         let call = lower[at..].split(')').next().unwrap_or_default();
@@ -199,11 +204,11 @@ fn python(code: &str) -> Assessment {
     }
     for (at, _) in lower.match_indices("getattr(") {
         let call = lower[at..].split(')').next().unwrap_or_default();
-        if call.contains("__") && !inside_text(tree.as_ref(), at) {
+        if call.contains("__") && !inside_text(reading, at) {
             hits.push((Risk::Critical, "getattr() of a dunder".to_owned()));
         }
     }
-    if hits.is_empty() && tree.as_ref().is_some_and(|tree| !tree.root_node().has_error()) {
+    if hits.is_empty() && reading.is_some_and(|reading| reading.complete) {
         hits.extend(imports(code).into_iter().map(|module| (Risk::High, format!("import of {module}"))));
     }
     level(hits)
@@ -229,41 +234,13 @@ fn imports(code: &str) -> Vec<String> {
     found
 }
 
-fn javascript(code: &str) -> Assessment {
-    let tree = parse(code, &tree_sitter_javascript::LANGUAGE.into());
-    let mut hits = words(code, JAVASCRIPT, tree.as_ref());
-    if let Some(tree) = &tree
-        && module_named(tree.root_node(), code, "child_process")
-    {
+fn javascript(code: &str, reading: Option<&Reading>) -> Assessment {
+    let mut hits = words(code, JAVASCRIPT, reading);
+    let loaded = |module: &String| module.trim_start_matches("node:") == "child_process";
+    if reading.is_some_and(|reading| reading.modules.iter().any(loaded)) {
         hits.push((Risk::Critical, "child_process".to_owned()));
     }
     level(hits)
-}
-
-/// Whether a module of this name is required or imported.
-fn module_named(root: Node<'_>, code: &str, module: &str) -> bool {
-    let source = code.as_bytes();
-    code.match_indices(module).any(|(at, _)| {
-        let Some(node) = root.descendant_for_byte_range(at, at + module.len()) else { return false };
-        let mut up = node;
-        for _ in 0..4 {
-            let Some(parent) = up.parent() else { return false };
-            up = parent;
-            if up.kind() == "import_statement" {
-                return true;
-            }
-            if up.kind() == "call_expression" {
-                let function = up
-                    .child_by_field_name("function")
-                    .and_then(|f| f.utf8_text(source).ok())
-                    .unwrap_or_default();
-                return function.ends_with("require")
-                    || function.ends_with("getBuiltinModule")
-                    || function == "import";
-            }
-        }
-        false
-    })
 }
 
 fn shell(seen: &[Seen], findings: &[Finding]) -> Assessment {
@@ -322,17 +299,8 @@ fn level(mut hits: Vec<(Risk, String)>) -> Assessment {
     Assessment::new(level, hits.into_iter().map(|(_, what)| what).take(16).collect(), false)
 }
 
-fn parse(code: &str, language: &tree_sitter::Language) -> Option<tree_sitter::Tree> {
-    if code.len() > crate::code::MOST_BYTES || crate::code::is_deep(code) {
-        return None;
-    }
-    let mut parser = Parser::new();
-    parser.set_language(language).ok()?;
-    parser.parse(code, None)
-}
-
 /// Words of the lists that stand in code, and not in a string or a comment.
-fn words(code: &str, lists: &[(Risk, &[&str])], tree: Option<&tree_sitter::Tree>) -> Vec<(Risk, String)> {
+fn words(code: &str, lists: &[(Risk, &[&str])], reading: Option<&Reading>) -> Vec<(Risk, String)> {
     let lower = code.to_lowercase();
     let same_length = lower.len() == code.len();
     let mut hits = vec![];
@@ -343,7 +311,7 @@ fn words(code: &str, lists: &[(Risk, &[&str])], tree: Option<&tree_sitter::Tree>
                 let joined = word.starts_with(|c: char| c.is_alphabetic())
                     && before
                         .is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.' && *word != "popen(");
-                !(joined || same_length && inside_text(tree, at))
+                !(joined || same_length && inside_text(reading, at))
             });
             if in_code {
                 hits.push((*risk, (*word).trim_end_matches('(').to_owned()));
@@ -353,8 +321,9 @@ fn words(code: &str, lists: &[(Risk, &[&str])], tree: Option<&tree_sitter::Tree>
     hits
 }
 
-fn inside_text(tree: Option<&tree_sitter::Tree>, at: usize) -> bool {
-    let Some(tree) = tree.filter(|tree| !tree.root_node().has_error()) else { return false };
-    let node = tree.root_node().descendant_for_byte_range(at, at);
-    node.is_some_and(|node| matches!(node.kind(), "string_content" | "string_fragment" | "comment"))
+fn inside_text(reading: Option<&Reading>, at: usize) -> bool {
+    let Some(reading) = reading.filter(|reading| reading.complete) else { return false };
+    let at = u32::try_from(at).unwrap_or(u32::MAX);
+    let before = reading.texts.partition_point(|(start, _)| *start <= at);
+    reading.texts[..before].last().is_some_and(|(_, end)| at < *end)
 }

@@ -9,6 +9,7 @@
 
 pub mod bwrap;
 pub mod cgroup;
+pub mod confine;
 mod descendants;
 pub mod fuse;
 pub mod keeper;

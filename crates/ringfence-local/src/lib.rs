@@ -59,6 +59,8 @@ mod wake;
 pub use native::Native as Fence;
 #[cfg(target_os = "linux")]
 pub use ringfence_linux::bwrap::{STAGE_ARGUMENT, run_stage};
+#[cfg(target_os = "linux")]
+pub use ringfence_linux::confine::confine;
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt::Seatbelt as Fence;
 pub use streams::{CallersTerminal, Streams};

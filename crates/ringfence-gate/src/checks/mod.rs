@@ -6,6 +6,7 @@ use ringfence_bash::{Command, Script, Span};
 use ringfence_model::ViolationKind;
 use ringfence_model::config::Strictness;
 
+use crate::code::reading::{CodeReader, Reading};
 use crate::finding::{Finding, Findings, Rule};
 use crate::shell::Cmd;
 use crate::value::Arg;
@@ -140,6 +141,9 @@ pub(crate) struct Context {
     pub(crate) seen: Vec<Seen>,
     /// Where the shell of the text is at its end.
     pub(crate) cwd: Option<String>,
+    /// What the code was read as, if the text is code.
+    pub(crate) reading: Option<Reading>,
+    reader: Option<Arc<dyn CodeReader>>,
     number: u32,
 }
 
@@ -153,13 +157,22 @@ fn is_file(target: &Arg) -> bool {
 const MOST_SEEN: usize = 1024;
 
 impl Context {
-    pub(crate) fn new(checks: Arc<[Box<dyn Check>]>, strictness: Strictness) -> Self {
-        Self { checks, strictness, findings: Findings::default(), seen: vec![], cwd: None, number: 0 }
+    pub(crate) fn new(
+        checks: Arc<[Box<dyn Check>]>,
+        strictness: Strictness,
+        reader: Option<Arc<dyn CodeReader>>,
+    ) -> Self {
+        let findings = Findings::default();
+        Self { checks, strictness, findings, seen: vec![], cwd: None, reading: None, reader, number: 0 }
     }
 
     /// An empty one with the same checks, for a text within the text.
     pub(crate) fn fork(&self) -> Self {
-        Self::new(Arc::clone(&self.checks), self.strictness)
+        Self::new(Arc::clone(&self.checks), self.strictness, self.reader())
+    }
+
+    pub(crate) fn reader(&self) -> Option<Arc<dyn CodeReader>> {
+        self.reader.clone()
     }
 
     /// Whether every command is in `seen`.

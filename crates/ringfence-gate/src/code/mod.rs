@@ -4,6 +4,7 @@ mod literal;
 mod names;
 mod other;
 mod queries;
+pub mod reading;
 mod tree;
 
 use ringfence_bash::Span;
@@ -11,6 +12,7 @@ use ringfence_bash::Span;
 use crate::checks::Context;
 use crate::finding::Finding;
 use crate::shell::Place;
+use reading::{MOST_STEPS, Question, What};
 
 pub(crate) use other::{Sed, sed_runs};
 pub(crate) use tree::is_deep;
@@ -56,7 +58,7 @@ impl Language {
     }
 }
 
-/// Judges a text into `context`. The one way in, so that it can move into a process of its own.
+/// Judges a text into `context`.
 pub(crate) fn judge(
     language: Language,
     text: &str,
@@ -67,7 +69,7 @@ pub(crate) fn judge(
 ) {
     match language {
         Language::Shell => crate::gate::judge_shell(text, place, cwd, level, context),
-        Language::Python | Language::JavaScript => tree::judge(language, text, place, cwd, level, context),
+        Language::Python | Language::JavaScript => judge_code(language, text, place, cwd, level, context),
         Language::Other(name) => other::judge(name, text, place, cwd, level, context),
         Language::Unknown => {
             let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -78,6 +80,61 @@ pub(crate) fn judge(
             );
         }
     }
+}
+
+/// Has code read, and judges what it does.
+fn judge_code(
+    language: Language,
+    text: &str,
+    place: Place<'_>,
+    cwd: Option<&str>,
+    level: usize,
+    context: &mut Context,
+) {
+    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    let whole = Span::new(0, length);
+    context.text(text);
+    if text.len() > MOST_BYTES {
+        return context.trouble("too-large", whole, "the code is too long to be judged");
+    }
+    if is_deep(text) {
+        return context.trouble("too-deep", whole, "brackets are nested too deep to be judged");
+    }
+    let Some(reader) = context.reader() else {
+        let message = format!("nothing here reads {} code", language.name());
+        return context.trouble("unread", whole, &message);
+    };
+    let reading = reader.read(&Question {
+        language: language.name().to_owned(),
+        code: text.to_owned(),
+        home: place.home.to_owned(),
+        project: place.project.to_owned(),
+        cwd: cwd.map(str::to_owned),
+    });
+    let mut reading = match reading {
+        Ok(reading) => reading,
+        Err(why) => return context.trouble("unread", whole, &format!("the code could not be read: {why}")),
+    };
+    if !reading.complete {
+        context.trouble("unparseable", whole, &format!("this is not {} as it can be read", language.name()));
+    }
+    if reading.steps.len() > MOST_STEPS {
+        context.trouble("too-many", whole, "the code does too many things to be judged");
+    }
+    for step in reading.steps.drain(..).take(MOST_STEPS) {
+        let span = Span::new(step.start.min(length), step.end.min(length));
+        let (inner, text) = match step.what {
+            What::Unclear { rule, message } => {
+                context.trouble(queries::rule_name(&rule).unwrap_or("unclear"), span, &message);
+                continue;
+            }
+            What::Shell(text) => (Language::Shell, text),
+            What::Code(text) => (language, text),
+        };
+        let findings = judge_within(inner, &text, place, cwd, level + 1, context);
+        context.adopt(findings, span);
+    }
+    context.reading = Some(reading);
 }
 
 /// Judges code within a text, with checks like those of `context`.

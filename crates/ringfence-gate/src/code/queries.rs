@@ -124,7 +124,7 @@ fn does(word: &str) -> Option<Does> {
 }
 
 /// Names of rules are part of what is shown, so there is a fixed set of them.
-fn rule_name(word: &str) -> Option<&'static str> {
+pub(super) fn rule_name(word: &str) -> Option<&'static str> {
     const NAMES: &[&str] = &[
         "runs-shell",
         "runs-program",
@@ -143,6 +143,7 @@ fn rule_name(word: &str) -> Option<&'static str> {
         "native-code",
         "sends-environment",
         "sets-variable",
+        "code-secret",
     ];
     NAMES.iter().find(|name| **name == word).copied()
 }

@@ -3,49 +3,28 @@
 use ringfence_bash::Span;
 use tree_sitter::{Node, Parser, QueryCursor, StreamingIterator as _};
 
+use super::Language;
 use super::literal::children;
 use super::names::Names;
 use super::queries::{CodeRule, Does, language, matches, rules};
-use super::{Language, MOST_BYTES};
-use crate::checks::Context;
+use super::reading::{MOST_STEPS, Question, Reading, Step, What};
 use crate::shell::Place;
 use crate::value::{Seg, Val};
 
-/// Judges a program into `context`.
-pub(crate) fn judge(
-    of: Language,
-    text: &str,
-    place: Place<'_>,
-    cwd: Option<&str>,
-    level: usize,
-    context: &mut Context,
-) {
-    let whole = Span::new(0, u32::try_from(text.len()).unwrap_or(u32::MAX));
-    context.text(text);
-    if text.len() > MOST_BYTES {
-        context.trouble("too-large", whole, "the code is too long to be judged");
-        return;
-    }
-    if is_deep(text) {
-        context.trouble("too-deep", whole, "brackets are nested too deep to be judged");
-        return;
-    }
+/// Reads a program.
+pub(crate) fn read(of: Language, question: &Question) -> Result<Reading, String> {
+    let text = question.code.as_str();
     let (Some(language), Some(rules)) = (language(of), rules(of)) else {
-        context.trouble("no-rules", whole, "the rules for this language cannot be loaded");
-        return;
+        return Err("the rules for this language cannot be loaded".to_owned());
     };
     let mut parser = Parser::new();
     let tree = parser.set_language(&language).ok().and_then(|()| parser.parse(text, None));
-    let Some(tree) = tree else {
-        context.trouble("unparseable", whole, "the code cannot be read");
-        return;
-    };
+    let tree = tree.ok_or_else(|| "the code cannot be read".to_owned())?;
     let root = tree.root_node();
-    if root.has_error() {
-        context.trouble("unparseable", whole, &format!("this is not {} as it can be read", of.name()));
-    }
+    let place = Place { home: &question.home, project: &question.project };
+    let cwd = question.cwd.as_deref();
     let names = Names::of(root, text, place, cwd);
-    let mut program = Program { of, names, place, cwd, level, context };
+    let mut program = Program { names, place, cwd, steps: vec![] };
     let mut cursor = QueryCursor::new();
     let mut found = cursor.matches(&rules.query, root, text.as_bytes());
     while let Some(hit) = found.next() {
@@ -55,7 +34,49 @@ pub(crate) fn judge(
             hit.captures().iter().find(|capture| capture.index == index).map(|capture| capture.node)
         };
         program.hit(rule, &capture);
+        if program.steps.len() > MOST_STEPS {
+            break;
+        }
     }
+    let (texts, modules) = outline(root, &program.names);
+    Ok(Reading { complete: !root.has_error(), steps: program.steps, texts, modules })
+}
+
+/// Strings and comments, and the modules that are loaded by name.
+fn outline(root: Node<'_>, names: &Names<'_>) -> (Vec<(u32, u32)>, Vec<String>) {
+    let (mut texts, mut modules): (Vec<(u32, u32)>, Vec<String>) = (vec![], vec![]);
+    let mut cursor = root.walk();
+    loop {
+        let node = cursor.node();
+        match node.kind() {
+            "string_content" | "string_fragment" | "comment" => {
+                let Span { start, end } = span(node);
+                texts.push((start, end));
+            }
+            "import_statement" | "call_expression" => {
+                let source = node.child_by_field_name("source").or_else(|| loads(node, names));
+                let module = source.and_then(|source| names.value(source, 0).known().map(str::to_owned));
+                modules.extend(module.filter(|module| module.len() < 256 && !modules.contains(module)));
+            }
+            _ => {}
+        }
+        if cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return (texts, modules);
+            }
+        }
+    }
+}
+
+/// The argument of a call that loads a module.
+fn loads<'t>(call: Node<'t>, names: &Names<'_>) -> Option<Node<'t>> {
+    let function = names.source(call.child_by_field_name("function")?);
+    let by_name =
+        function == "import" || function.ends_with("require") || function.ends_with("getBuiltinModule");
+    by_name.then(|| names.argument(call, 0)).flatten()
 }
 
 /// Whether brackets go deeper than any honest program's. Those in strings count; that does no harm.
@@ -72,12 +93,10 @@ pub(crate) fn is_deep(text: &str) -> bool {
 }
 
 struct Program<'a> {
-    of: Language,
     names: Names<'a>,
     place: Place<'a>,
     cwd: Option<&'a str>,
-    level: usize,
-    context: &'a mut Context,
+    steps: Vec<Step>,
 }
 
 impl<'a> Program<'a> {
@@ -169,18 +188,8 @@ impl<'a> Program<'a> {
             Does::Code => {
                 let text = first_value();
                 match text.known() {
-                    Some(code) if self.level < 12 => {
-                        let findings = super::judge_within(
-                            self.of,
-                            code,
-                            self.place,
-                            self.cwd,
-                            self.level + 1,
-                            self.context,
-                        );
-                        self.context.adopt(findings, span(node));
-                    }
-                    _ => self.ask(rule, node, subject),
+                    Some(code) => self.step(node, What::Code(code.to_owned())),
+                    None => self.ask(rule, node, subject),
                 }
             }
             Does::Import => {
@@ -250,7 +259,12 @@ impl<'a> Program<'a> {
     fn ask(&mut self, rule: &CodeRule, node: Node<'_>, subject: &str) {
         let message =
             if subject.is_empty() { rule.reason.clone() } else { format!("`{subject}`: {}", rule.reason) };
-        self.context.trouble(rule.rule, span(node), &message);
+        self.step(node, What::Unclear { rule: rule.rule.to_owned(), message });
+    }
+
+    fn step(&mut self, node: Node<'_>, what: What) {
+        let Span { start, end } = span(node);
+        self.steps.push(Step { start, end, what });
     }
 
     /// Judges a text that is handed to a shell.
@@ -262,9 +276,7 @@ impl<'a> Program<'a> {
     }
 
     fn shell(&mut self, node: Node<'_>, text: &str) {
-        let findings =
-            super::judge_within(Language::Shell, text, self.place, self.cwd, self.level + 1, self.context);
-        self.context.adopt(findings, span(node));
+        self.step(node, What::Shell(text.to_owned()));
     }
 
     fn spawn(&mut self, rule: &CodeRule, node: Node<'_>, first: Option<Node<'_>>, subject: &str) {
@@ -317,11 +329,8 @@ impl<'a> Program<'a> {
         if path.segs().first().is_some_and(|seg| matches!(seg, Seg::Text(_))) && !path.has_unknown() {
             self.shell(node, &format!("{command}{}", quote(path)));
         } else if let Some(why) = crate::checks::secrets::secret(path, self.cwd, self.place.home) {
-            self.context.trouble(
-                "code-secret",
-                span(node),
-                &format!("a file that may hold secrets is used: {why}"),
-            );
+            let message = format!("a file that may hold secrets is used: {why}");
+            self.step(node, What::Unclear { rule: "code-secret".to_owned(), message });
         }
     }
 

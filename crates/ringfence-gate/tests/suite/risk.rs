@@ -1,10 +1,12 @@
 //! Levels of risk, and where code has to run.
 
+use ringfence_gate::reading::InProcess;
 use ringfence_gate::risk::{Risk, Sandbox, SecurityMode, assess_browser, required_sandbox};
 use ringfence_gate::{Gate, Language, Options, Request};
 
 fn assess(language: Language, code: &str) -> ringfence_gate::risk::Assessment {
-    Gate::new(Options::default()).judge(&Request::new(language, code, "/home/dev", "/home/dev/project")).risk
+    let gate = Gate::new(Options::default()).reading_code_by(std::sync::Arc::new(InProcess));
+    gate.judge(&Request::new(language, code, "/home/dev", "/home/dev/project")).risk
 }
 
 fn check(language: Language, cases: &[(&str, Risk)]) {

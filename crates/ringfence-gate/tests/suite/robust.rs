@@ -1,12 +1,14 @@
 //! Nothing that is thrown at the gate makes it fail, hang or allow what it cannot read.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use ringfence_gate::reading::InProcess;
 use ringfence_gate::{Decision, Gate, Language, Options, Request};
 
 fn judge(language: Language, code: &str) -> Decision {
-    let gate = Gate::new(Options::default());
+    let gate = Gate::new(Options::default()).reading_code_by(Arc::new(InProcess));
     gate.judge(&Request::new(language, code, "/home/dev", "/home/dev/project")).decision
 }
 
@@ -68,7 +70,7 @@ fn quote(text: &str) -> String {
 
 #[test]
 fn the_gate_keeps_nothing_between_requests() {
-    let gate = Gate::new(Options::default());
+    let gate = Gate::new(Options::default()).reading_code_by(Arc::new(InProcess));
     let first = gate.judge(&Request::shell("X=/; f() { rm -rf $X; }", "/home/dev", "/home/dev/project"));
     assert_eq!(first.decision, Decision::Deny);
     for _ in 0..200 {

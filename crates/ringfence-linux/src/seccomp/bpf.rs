@@ -28,6 +28,7 @@ const X32: u32 = 0x4000_0000;
 pub struct Program {
     arch: Arch,
     unknown: Verdict,
+    unnamed: Verdict,
     cases: Vec<Case>,
 }
 
@@ -36,13 +37,21 @@ impl Program {
     /// every call of another one (i386 and x32 on `x86_64`, arm on `aarch64`) with `ENOSYS`.
     #[must_use]
     pub fn for_arch(arch: Arch) -> Self {
-        Self { arch, unknown: Verdict::Allow, cases: Vec::with_capacity(128) }
+        Self { arch, unknown: Verdict::Allow, unnamed: Verdict::Allow, cases: Vec::with_capacity(128) }
     }
 
     /// The verdict on numbers from [`Arch::first_unknown`] up.
     #[must_use]
     pub fn unknown(mut self, verdict: Verdict) -> Self {
         self.unknown = verdict;
+        self
+    }
+
+    /// The verdict on calls that have no case, of every number.
+    #[must_use]
+    pub fn all_others(mut self, verdict: Verdict) -> Self {
+        self.unknown = verdict;
+        self.unnamed = verdict;
         self
     }
 
@@ -57,15 +66,15 @@ impl Program {
     pub fn assemble(mut self) -> Vec<sock_filter> {
         let mut graph = Graph::new();
         let foreign = graph.ret(Verdict::Errno(ENOSYS));
-        let allow = graph.ret(Verdict::Allow);
+        let unnamed = graph.ret(self.unnamed);
         self.cases.sort_by_key(|case| case.nr);
 
         let mut spans = Vec::with_capacity(128);
-        put(&mut spans, 0, allow);
+        put(&mut spans, 0, unnamed);
         for cases in self.cases.chunk_by(|a, b| a.nr == b.nr) {
             let node = graph.decide(cases);
             put(&mut spans, cases[0].nr, node);
-            put(&mut spans, cases[0].nr + 1, allow);
+            put(&mut spans, cases[0].nr + 1, unnamed);
         }
         let unknown = graph.ret(self.unknown);
         put(&mut spans, self.arch.first_unknown(), unknown);

@@ -9,7 +9,7 @@ mod deny;
 mod emit;
 mod install;
 mod notify;
-mod rule;
+pub(crate) mod rule;
 mod shared;
 
 #[cfg(test)]
@@ -25,5 +25,6 @@ pub use notify::{
     Entry as NotifyEntry, Group, NotifySet, Precision, Sends, combined_program, combined_program_for,
     notify_program, notify_program_for, notify_table,
 };
+pub(crate) use rule::call;
 pub use rule::{Arch, Call, Test, Verdict};
 pub use shared::{Shared, shared_program};

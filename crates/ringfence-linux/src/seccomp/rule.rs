@@ -37,7 +37,7 @@ impl Arch {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "system call numbers are never negative")]
-pub(super) const fn number(id: i32) -> u32 {
+pub(crate) const fn number(id: i32) -> u32 {
     id as u32
 }
 
@@ -76,7 +76,7 @@ macro_rules! call {
         }
     };
 }
-pub(super) use call;
+pub(crate) use call;
 
 /// What the kernel shall do with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,8 @@ pub enum Verdict {
     Errno(u16),
     /// The caller waits while the supervisor is asked.
     Notify,
+    /// The process ends at once.
+    Kill,
 }
 
 impl Verdict {
@@ -96,6 +98,7 @@ impl Verdict {
             Self::Allow => libc::SECCOMP_RET_ALLOW,
             Self::Errno(errno) => libc::SECCOMP_RET_ERRNO | errno as u32,
             Self::Notify => libc::SECCOMP_RET_USER_NOTIF,
+            Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
         }
     }
 }

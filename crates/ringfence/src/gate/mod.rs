@@ -8,9 +8,12 @@
 
 mod outcome;
 mod quote;
+mod worker;
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
+pub use ringfence_gate::reading::{CodeReader, InProcess};
 pub use ringfence_gate::rules::{CommandRule, List, RuleError};
 pub use ringfence_gate::{Decision, Finding, Gate, Language, Options, Request, Verdict, policy, risk, rules};
 use ringfence_model::config::{GateMode, Launcher};
@@ -18,6 +21,7 @@ use ringfence_model::{Access, Command, Decision as Answer, DenyReason, PathOutco
 
 pub use outcome::{Admission, EVENT, Passed, REFUSED, Refusal, Why, invalid_rule};
 pub use quote::text_of;
+pub use worker::{READ_CODE, Worker, serve_reader};
 
 use crate::config::{self, Change};
 use crate::setup::Setup;
@@ -26,11 +30,12 @@ use crate::setup::Setup;
 #[derive(Debug, Clone)]
 pub struct Gatekeeper {
     gate: Gate,
-    mode: GateMode,
+    setup: Arc<Setup>,
     home: String,
     project: String,
-    /// None: files are not fenced in, so nothing can be left to the fence.
-    policy: Option<Policy>,
+    /// Built for the first question: most commands pass without one. None: files are not fenced in, so nothing
+    /// can be left to the fence.
+    policy: OnceLock<Option<Policy>>,
     user_file: PathBuf,
 }
 
@@ -39,26 +44,38 @@ pub type AskFn<'a> = &'a dyn Fn(&str, &Verdict) -> Option<Answer>;
 
 impl Gatekeeper {
     /// The gate that a project's configuration describes.
-    pub fn new(setup: &Setup) -> Result<Self> {
+    pub fn new(setup: &Arc<Setup>) -> Result<Self> {
         let config = &setup.loaded.config;
         let options = Options::from_config(&config.safety, config.validation_strictness)
             .and_then(|options| options.restricted_to(&config.allowed_commands, &config.blocked_commands))
             .map_err(|error| invalid_rule(&error))?;
         Ok(Self {
             gate: Gate::new(options),
-            mode: config.safety.gate,
+            setup: Arc::clone(setup),
             home: setup.home.to_string_lossy().into_owned(),
             project: setup.project.to_string_lossy().into_owned(),
-            policy: (!setup.is_switched_off() && config.launcher != Launcher::NetworkOnly)
-                .then(|| setup.policy()),
+            policy: OnceLock::new(),
             user_file: setup.ringfence_home.join("sandbox.json"),
         })
+    }
+
+    /// The same gate, which has Python and JavaScript read by this reader. Without one they are asked about.
+    #[must_use]
+    pub fn reading_code_by(mut self, reader: Arc<dyn CodeReader>) -> Self {
+        self.gate = self.gate.reading_code_by(reader);
+        self
     }
 
     /// Whether anything is judged, and who may say otherwise.
     #[must_use]
     pub fn mode(&self) -> GateMode {
-        self.mode
+        self.setup.loaded.config.safety.gate
+    }
+
+    fn policy(&self) -> Option<&Policy> {
+        let setup = &self.setup;
+        let fenced = || !setup.is_switched_off() && setup.loaded.config.launcher != Launcher::NetworkOnly;
+        self.policy.get_or_init(|| fenced().then(|| setup.policy())).as_ref()
     }
 
     /// The directory in which commands begin.
@@ -97,7 +114,7 @@ impl Gatekeeper {
         let verdict = self.judge(language, code, cwd);
         let refuse = |verdict, why| Err(Box::new(Refusal::new(code, verdict, why, &self.user_file)));
         let how = match verdict.decision {
-            _ if self.mode == GateMode::Off => Passed::Unjudged,
+            _ if self.mode() == GateMode::Off => Passed::Unjudged,
             Decision::Allow => Passed::Allowed,
             Decision::Deny => return refuse(verdict, Why::Denied),
             Decision::Ask if self.is_left_to_the_fence(&verdict) => Passed::LeftToTheFence,
@@ -123,7 +140,7 @@ impl Gatekeeper {
     /// Whether everything that would be asked about is what the fence refuses, and asks about itself: a file on
     /// the deny list, or a connection. A file that a person granted was asked about before.
     fn is_left_to_the_fence(&self, verdict: &Verdict) -> bool {
-        let Some(policy) = &self.policy else { return false };
+        let Some(policy) = self.policy() else { return false };
         let held = |path: &String| {
             let decided = policy.filesystem.decide(path.as_ref(), Access::Read);
             decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_fence::CreateOptions;
 use ringfence_gate::policy::{self, PathRules};
@@ -14,7 +14,7 @@ use ringfence_model::{Access, Command, ExecRequest, ExecResult, Limits, Policy, 
 
 use super::{Guard, GuardError};
 use crate::config::EnvMap;
-use crate::gate::Gatekeeper;
+use crate::gate::{CodeReader, Gatekeeper};
 use crate::setup::Setup;
 
 /// Makes a [`ProjectGuard`].
@@ -24,6 +24,7 @@ pub struct GuardBuilder {
     environment: EnvMap,
     settings: ConfigFile,
     agent: Option<String>,
+    reader: Option<Arc<dyn CodeReader>>,
 }
 
 impl GuardBuilder {
@@ -55,9 +56,17 @@ impl GuardBuilder {
         self
     }
 
+    /// Who reads Python and JavaScript: a [`Worker`](crate::gate::Worker), or
+    /// [`InProcess`](crate::gate::InProcess) where that is acceptable. Without one such code is not allowed.
+    #[must_use]
+    pub fn code_reader(mut self, reader: Arc<dyn CodeReader>) -> Self {
+        self.reader = Some(reader);
+        self
+    }
+
     /// Loads the configuration of a project and prepares its fence; none is started where it is switched off.
     pub fn build(self, project: &Path) -> Result<ProjectGuard, GuardError> {
-        let setup = Setup::load(project, self.environment, self.settings, self.agent.as_deref())?;
+        let setup = Arc::new(Setup::load(project, self.environment, self.settings, self.agent.as_deref())?);
         let fence = if setup.is_switched_off() {
             None
         } else {
@@ -69,9 +78,13 @@ impl GuardBuilder {
                 hooks: Default::default(),
             })?)
         };
+        let mut keeper = Gatekeeper::new(&setup)?;
+        if let Some(reader) = self.reader {
+            keeper = keeper.reading_code_by(reader);
+        }
         Ok(ProjectGuard {
             name: self.name.unwrap_or_else(|| "ringfence".to_owned()),
-            keeper: Gatekeeper::new(&setup)?,
+            keeper,
             policy: setup.policy(),
             setup,
             fence,
@@ -84,7 +97,7 @@ impl GuardBuilder {
 #[derive(Debug)]
 pub struct ProjectGuard {
     name: String,
-    setup: Setup,
+    setup: Arc<Setup>,
     policy: Policy,
     keeper: Gatekeeper,
     fence: Option<Fence>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_fence::CreateOptions;
+use ringfence_gate::reading::CodeReader;
 use ringfence_gate::risk::Risk;
 use ringfence_gate::{Gate, Options};
 use ringfence_ledger::{Redact, Secrets, Writer};
@@ -37,6 +38,9 @@ pub struct LocalTools {
     /// None: as configured.
     pub access: Option<WorkspaceAccess>,
     pub confirm_from: Option<Risk>,
+    /// Who reads Python and JavaScript for the gate: a [`Worker`](crate::gate::Worker), or
+    /// [`InProcess`](crate::gate::InProcess) where that is acceptable. None: such code is asked about.
+    pub code_reader: Option<Arc<dyn CodeReader>>,
     pub languages: Languages,
     pub extensions: Extensions,
     /// Layers of the tool policy besides that of the sandbox.
@@ -53,6 +57,7 @@ impl Default for LocalTools {
             secrets: vec![],
             access: None,
             confirm_from: None,
+            code_reader: None,
             languages: Languages::default(),
             extensions: Extensions::default(),
             layers: vec![],
@@ -118,6 +123,11 @@ impl LocalTools {
         ));
         let options = Options::from_config(&config.safety, config.validation_strictness)
             .map_err(|error| Error::new(ErrorKind::InvalidConfig, error.to_string()))?;
+        let gate = Gate::new(options);
+        let gate = match self.code_reader {
+            Some(reader) => gate.reading_code_by(reader),
+            None => gate,
+        };
         let mut layers = self.layers;
         layers.push(PolicyLayer::sandbox(&config.tools));
         let filesystem = native.policy().filesystem.clone();
@@ -129,7 +139,7 @@ impl LocalTools {
                 WorkspaceOptions { mode, ..WorkspaceOptions::default() },
             )?,
             filesystem,
-            gate: Gate::new(options),
+            gate,
             safety: config.safety.clone(),
             confirm_from: self.confirm_from,
             desk,

@@ -42,6 +42,7 @@ impl World {
         let setup = Setup::load(&project, caller, call, None).unwrap();
         let ledger = Arc::new(Writer::spawn(&setup.ledger_path(), WriterOptions::default()));
         options.ledger = Some(Arc::clone(&ledger));
+        options.code_reader.get_or_insert_with(|| Arc::new(ringfence::gate::InProcess));
         let tools = options.open(&setup).unwrap();
         let trial = tools.call("bash", &json!({ "command": "true" }));
         if trial.error_kind == Some(ErrorKind::SandboxDenied) {
