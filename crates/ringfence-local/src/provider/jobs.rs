@@ -7,18 +7,28 @@ use ringfence_fence::jobs::{JobInfo, JobOutput, Jobs as FenceJobs, TerminalSize}
 use ringfence_model::{ExecRequest, Result};
 
 use crate::offload::offload;
-use crate::shell::{JobOptions, Jobs};
+use crate::shell::{JobOptions, Jobs, SharedSandbox, Shell};
 
+/// The background commands of a sandbox and its shell: each begins with that shell's directory, variables,
+/// functions, aliases and options.
 #[derive(Debug)]
-pub(crate) struct LocalJobs(pub(crate) Arc<Jobs>);
+pub struct LocalJobs {
+    jobs: Arc<Jobs>,
+    like: Arc<Shell>,
+}
 
 impl LocalJobs {
+    #[must_use]
+    pub fn new(sandbox: SharedSandbox, like: Arc<Shell>) -> Self {
+        Self { jobs: Arc::new(Jobs::new(sandbox)), like }
+    }
+
     /// What may take a while, on a thread of its own.
     fn elsewhere<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&Jobs) -> Result<T> + Send + 'static,
     ) -> BoxFuture<'a, Result<T>> {
-        let jobs = Arc::clone(&self.0);
+        let jobs = Arc::clone(&self.jobs);
         Box::pin(async move { offload(move || work(&jobs)).await? })
     }
 }
@@ -29,15 +39,18 @@ fn at_once<'a, T: Send + 'a>(value: Result<T>) -> BoxFuture<'a, Result<T>> {
 
 impl FenceJobs for LocalJobs {
     fn start(&self, request: ExecRequest) -> BoxFuture<'_, Result<JobInfo>> {
-        self.elsewhere(move |jobs| jobs.start(&request, &JobOptions::default()))
+        let like = Arc::clone(&self.like);
+        self.elsewhere(move |jobs| {
+            jobs.start(&request, &JobOptions { like: Some(&like), ..JobOptions::default() })
+        })
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<JobInfo>>> {
-        at_once(Ok(self.0.list()))
+        at_once(Ok(self.jobs.list()))
     }
 
     fn read<'a>(&'a self, id: &'a str, offset: u64, most: usize) -> BoxFuture<'a, Result<JobOutput>> {
-        at_once(self.0.read(id, offset, most))
+        at_once(self.jobs.read(id, offset, most))
     }
 
     fn write<'a>(&'a self, id: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<()>> {
@@ -46,15 +59,15 @@ impl FenceJobs for LocalJobs {
     }
 
     fn close_input<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>> {
-        at_once(self.0.close_input(id))
+        at_once(self.jobs.close_input(id))
     }
 
     fn signal<'a>(&'a self, id: &'a str, signal: i32) -> BoxFuture<'a, Result<()>> {
-        at_once(self.0.signal(id, signal))
+        at_once(self.jobs.signal(id, signal))
     }
 
     fn resize<'a>(&'a self, id: &'a str, size: TerminalSize) -> BoxFuture<'a, Result<()>> {
-        at_once(self.0.resize(id, size))
+        at_once(self.jobs.resize(id, size))
     }
 
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobInfo>> {

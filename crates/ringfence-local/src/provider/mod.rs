@@ -18,6 +18,7 @@ use ringfence_model::Result;
 
 use crate::offload::offload;
 
+pub use jobs::LocalJobs;
 pub use sandbox::LocalSandbox;
 
 /// The name it is registered under.

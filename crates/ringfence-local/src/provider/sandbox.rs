@@ -12,7 +12,7 @@ use super::jobs::LocalJobs;
 use super::turns::Turns;
 use crate::native::Native;
 use crate::offload::offload;
-use crate::shell::{Jobs as ShellJobs, SharedSandbox, Shell, ShellOptions};
+use crate::shell::{SharedSandbox, Shell, ShellOptions};
 
 /// The private channels of a shell have numbers below this.
 const LEAST_OPEN_FILES: u64 = 128;
@@ -45,10 +45,12 @@ impl LocalSandbox {
         let native = Arc::new(Native::prepare(options)?);
         let shared = SharedSandbox::new(Arc::clone(&native), &BTreeMap::new());
         let shell = Shell::start_in(&shared, shell_options.clone())?;
+        let turns = Turns::new(shell);
+        let jobs = LocalJobs::new(shared.clone(), Arc::clone(turns.shell()));
         Ok(Self {
-            main: LocalShell { id: new_id(super::KIND)?, turns: Turns::new(shell) },
+            main: LocalShell { id: new_id(super::KIND)?, turns },
             native,
-            jobs: LocalJobs(Arc::new(ShellJobs::new(shared.clone()))),
+            jobs,
             shared,
             options: shell_options,
             named: Mutex::default(),

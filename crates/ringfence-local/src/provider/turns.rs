@@ -37,7 +37,7 @@ impl Turns {
         }
     }
 
-    pub(crate) fn shell(&self) -> &Shell {
+    pub(crate) fn shell(&self) -> &Arc<Shell> {
         &self.shell
     }
 

@@ -28,6 +28,7 @@ pub(crate) fn event(event: &ToolEvent) {
         | ToolEvent::Warning { message } => {
             println!("{name:20} {message}");
         }
+        ToolEvent::JobEnded { job, exit_code, .. } => println!("{name:20} {job} exit={exit_code}"),
         ToolEvent::Output { .. } => {}
     }
 }

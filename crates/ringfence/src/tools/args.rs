@@ -58,6 +58,79 @@ fn half_a_minute() -> u64 {
     30
 }
 
+/// Runs commands in the background.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Jobs {
+    pub action: JobAction,
+    /// To start.
+    #[serde(default)]
+    pub command: Option<String>,
+    /// Which job; all actions but `start` and `list` need it.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// The first byte to read: 0, then what the last read called `nextOffset`.
+    #[serde(default)]
+    pub offset: u64,
+    /// How many bytes to read.
+    #[serde(default)]
+    #[schemars(range(min = 4, max = 65536))]
+    pub limit: Option<usize>,
+    /// Milliseconds that a read waits where there is nothing new, while the job runs.
+    #[serde(default)]
+    #[schemars(range(max = 60000))]
+    pub wait_ms: u64,
+    /// To write to it; to start it with.
+    #[serde(default)]
+    pub input: Option<String>,
+    /// No more input comes after this.
+    #[serde(default)]
+    pub close_input: bool,
+    /// To send to all its processes.
+    #[serde(default)]
+    pub signal: Option<JobSignal>,
+    /// Milliseconds after which the started job is ended.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub timeout_ms: Option<u64>,
+    /// It gets a terminal: what is written is typed there.
+    #[serde(default)]
+    pub tty: bool,
+    #[serde(default)]
+    pub escalated: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum JobAction {
+    /// Start `command`, and go on.
+    Start,
+    /// All jobs.
+    List,
+    /// Output of job `id` from `offset` on.
+    Read,
+    /// Write `input` to job `id`.
+    Write,
+    /// Send `signal` to job `id`.
+    Signal,
+    /// End job `id` at once.
+    Kill,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum JobSignal {
+    Int,
+    Term,
+    Kill,
+    Hup,
+    Quit,
+    Stop,
+    Cont,
+    Usr1,
+    Usr2,
+}
+
 /// Reads a text file with numbered lines.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -48,6 +48,11 @@ pub fn all() -> Vec<ToolSpec> {
             Effect::Executes,
             "Run code in the sandbox; lists the files it made.",
         ),
+        spec::<args::Jobs>(
+            "jobs",
+            Effect::Executes,
+            "Run commands in the background: start, list, read their output, write to them, signal them.",
+        ),
         spec::<args::Read>("read", Effect::Reads, "Read a text file of the workspace, lines numbered."),
         spec::<args::Write>("write", Effect::Writes, "Write a file of the workspace."),
         spec::<args::Edit>("edit", Effect::Writes, "Replace text in a file of the workspace."),

@@ -52,6 +52,14 @@ pub enum ToolEvent {
         tool: String,
         result: Box<ToolResult>,
     },
+    /// A background command of an earlier call ended.
+    JobEnded {
+        call_id: String,
+        job: String,
+        exit_code: i32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+    },
     RunFailed {
         error_kind: ErrorKind,
         message: String,
@@ -83,6 +91,7 @@ impl ToolEvent {
             Self::ToolCallStarted { .. } => "tool_call_started",
             Self::Output { .. } => "output",
             Self::ToolCallFinished { .. } => "tool_call_finished",
+            Self::JobEnded { .. } => "job_ended",
             Self::RunFailed { .. } => "run_failed",
             Self::RunCancelled { .. } => "run_cancelled",
             Self::Warning { .. } => "warning",

@@ -113,6 +113,13 @@ impl Journal {
         id
     }
 
+    /// What began in the background has ended.
+    pub(crate) fn ended(&self, end: ExecutionEnd) {
+        if let Some(ledger) = &self.ledger {
+            ledger.end(end);
+        }
+    }
+
     pub(crate) fn ends(&self, id: ExecutionId, outcome: &Result<ExecResult, Error>) {
         let Some(ledger) = &self.ledger else { return };
         match outcome {

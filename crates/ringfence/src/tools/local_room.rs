@@ -1,48 +1,58 @@
 //! The persistent shell of the local fence as a room: a refused call waits there while a person is asked.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ringfence_fence::EventSink;
+use ringfence_fence::{EventSink, Jobs};
 use ringfence_local::native::Native;
-use ringfence_local::shell::{Shell, ShellOptions};
+use ringfence_local::provider::LocalJobs;
+use ringfence_local::shell::{SharedSandbox, Shell, ShellOptions};
 use ringfence_model::{Assurance, ExecRequest, ExecResult, Grant, Result};
 
 use super::room::Room;
 use crate::permission::Desk;
 
-/// One shell, started when the first command comes.
+/// One sandbox with a shell and background commands, started when the first command comes.
 #[derive(Debug)]
 pub struct LocalRoom {
     native: Arc<Native>,
     desk: Arc<Desk>,
-    shell: Mutex<Option<Arc<Shell>>>,
+    inside: Mutex<Option<Inside>>,
+}
+
+#[derive(Debug, Clone)]
+struct Inside {
+    sandbox: SharedSandbox,
+    shell: Arc<Shell>,
+    jobs: Arc<LocalJobs>,
 }
 
 impl LocalRoom {
     #[must_use]
     pub fn new(native: Arc<Native>, desk: Arc<Desk>) -> Self {
-        Self { native, desk, shell: Mutex::default() }
+        Self { native, desk, inside: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Shell>>> {
-        self.shell.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Inside>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shell(&self) -> Result<Arc<Shell>> {
-        let mut shell = self.lock();
-        if let Some(shell) = &*shell {
-            return Ok(Arc::clone(shell));
+    fn inside(&self) -> Result<Inside> {
+        let mut inside = self.lock();
+        if let Some(inside) = &*inside {
+            return Ok(inside.clone());
         }
+        let sandbox = SharedSandbox::new(Arc::clone(&self.native), &BTreeMap::new());
         let options = ShellOptions { approval: self.desk.live(), ..ShellOptions::default() };
-        let started = Arc::new(Shell::start(Arc::clone(&self.native), options)?);
-        *shell = Some(Arc::clone(&started));
-        Ok(started)
+        let shell = Arc::new(Shell::start_in(&sandbox, options)?);
+        let jobs = Arc::new(LocalJobs::new(sandbox.clone(), Arc::clone(&shell)));
+        Ok(inside.insert(Inside { sandbox, shell, jobs }).clone())
     }
 }
 
 impl Room for LocalRoom {
     fn execute(&self, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
-        self.shell()?.execute(request, events)
+        self.inside()?.shell.execute(request, events)
     }
 
     fn holds_calls(&self) -> bool {
@@ -58,20 +68,24 @@ impl Room for LocalRoom {
         Ok(())
     }
 
+    fn jobs(&self) -> Result<Arc<dyn Jobs>> {
+        Ok(self.inside()?.jobs)
+    }
+
     fn assurance(&self) -> Assurance {
         self.native.assurance()
     }
 
     fn cancel(&self) {
-        let shell = self.lock().clone();
-        if let Some(shell) = shell {
-            shell.cancel();
+        let inside = self.lock().clone();
+        if let Some(inside) = inside {
+            inside.shell.cancel();
         }
     }
 
     fn restart(&self) -> Result<()> {
         self.dispose();
-        self.shell().map(drop)
+        self.inside().map(drop)
     }
 
     fn isolated_copy(&self) -> Result<Arc<dyn Room>> {
@@ -79,9 +93,10 @@ impl Room for LocalRoom {
     }
 
     fn dispose(&self) {
-        let shell = self.lock().take();
-        if let Some(shell) = shell {
-            shell.dispose();
+        let inside = self.lock().take();
+        if let Some(inside) = inside {
+            inside.shell.dispose();
+            inside.sandbox.close();
         }
     }
 }

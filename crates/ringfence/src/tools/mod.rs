@@ -11,7 +11,7 @@
 //! | [`catalogue`], [`args`] | the tools and their JSON schemas |
 //! | [`policy`], [`restricted`] | who may use what |
 //! | [`router`], [`agent_command`] | lines that are not for the shell |
-//! | `run`, [`languages`] | commands and code |
+//! | `run`, [`languages`], `jobs` | commands and code, and those in the background |
 //! | `file_tools`, `files`, `guard` | files |
 //! | [`room`], [`local_room`] | where commands run |
 //! | [`result`], [`event`], [`journal`] | what comes of it, and who hears of it |
@@ -26,6 +26,7 @@ mod file_tools;
 mod files;
 mod guard;
 mod hints;
+mod jobs;
 pub mod journal;
 pub mod languages;
 #[cfg(target_os = "linux")]

@@ -150,8 +150,8 @@ mod tests {
                 .map(|spec| spec.name)
                 .collect()
         };
-        assert_eq!(offered("explore"), ["bash", "run_code", "read", "list", "search", "exit"]);
-        assert_eq!(offered("general").len(), 9);
+        assert_eq!(offered("explore"), ["bash", "run_code", "jobs", "read", "list", "search", "exit"]);
+        assert_eq!(offered("general").len(), 10);
         assert!(offered("skill-search").is_empty());
     }
 }

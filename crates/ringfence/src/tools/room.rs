@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Provider, Sandbox, wait_for};
+use ringfence_fence::jobs::{JobInfo, JobOutput, TerminalSize};
+use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Jobs, Provider, Sandbox, wait_for};
 use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Result};
 
 /// A place for commands: a shell, a sandbox, a container. Calls come from any thread.
@@ -25,6 +26,9 @@ pub trait Room: Send + Sync + std::fmt::Debug {
     /// Lets a grant hold for every later command.
     fn grant(&self, grant: &Grant) -> Result<()>;
 
+    /// Its background commands; an error where it can have none.
+    fn jobs(&self) -> Result<Arc<dyn Jobs>>;
+
     /// Which layers hold.
     fn assurance(&self) -> Assurance;
 
@@ -44,7 +48,7 @@ pub trait Room: Send + Sync + std::fmt::Debug {
 /// No command takes this long.
 const FOREVER: Duration = Duration::from_secs(30 * 24 * 3600);
 
-fn block<T>(future: BoxFuture<'_, Result<T>>) -> Result<T> {
+pub(crate) fn block<T>(future: BoxFuture<'_, Result<T>>) -> Result<T> {
     wait_for(future, FOREVER)
         .unwrap_or_else(|| Err(Error::new(ErrorKind::Timeout, "the sandbox does not answer")))
 }
@@ -84,6 +88,59 @@ impl ProviderRoom {
     }
 }
 
+/// The background commands of a sandbox, with the sandbox.
+#[derive(Debug)]
+pub(crate) struct JobsOf(Arc<dyn Sandbox>);
+
+impl JobsOf {
+    pub(crate) fn of(sandbox: Arc<dyn Sandbox>) -> Result<Arc<dyn Jobs>> {
+        let jobs = Self(sandbox);
+        jobs.inner()?;
+        Ok(Arc::new(jobs))
+    }
+
+    fn inner(&self) -> Result<&dyn Jobs> {
+        self.0.jobs().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "this sandbox cannot run commands in the background")
+                .hint("run it with `bash`, and a time limit")
+        })
+    }
+}
+
+impl Jobs for JobsOf {
+    fn start(&self, request: ExecRequest) -> BoxFuture<'_, Result<JobInfo>> {
+        Box::pin(async move { self.inner()?.start(request).await })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<JobInfo>>> {
+        Box::pin(async move { self.inner()?.list().await })
+    }
+
+    fn read<'a>(&'a self, id: &'a str, offset: u64, most: usize) -> BoxFuture<'a, Result<JobOutput>> {
+        Box::pin(async move { self.inner()?.read(id, offset, most).await })
+    }
+
+    fn write<'a>(&'a self, id: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.inner()?.write(id, bytes).await })
+    }
+
+    fn close_input<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.inner()?.close_input(id).await })
+    }
+
+    fn signal<'a>(&'a self, id: &'a str, signal: i32) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.inner()?.signal(id, signal).await })
+    }
+
+    fn resize<'a>(&'a self, id: &'a str, size: TerminalSize) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.inner()?.resize(id, size).await })
+    }
+
+    fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobInfo>> {
+        Box::pin(async move { self.inner()?.wait(id).await })
+    }
+}
+
 /// As a policy holds it: a grant for once holds in no policy.
 fn lasting(grant: &Grant) -> Grant {
     Grant { scope: GrantScope::Session, ..grant.clone() }
@@ -117,6 +174,10 @@ impl Room for ProviderRoom {
         options.policy.filesystem.grants.push(lasting(grant));
         drop(options);
         self.end()
+    }
+
+    fn jobs(&self) -> Result<Arc<dyn Jobs>> {
+        JobsOf::of(self.sandbox()?)
     }
 
     fn assurance(&self) -> Assurance {

@@ -27,7 +27,7 @@ const MOST_EDITS: usize = 5;
 /// How many resources one command may ask for, where it has to be run again for each.
 const MOST_RETRIES: usize = 8;
 
-type Judged<T> = std::result::Result<T, Box<ToolResult>>;
+pub(crate) type Judged<T> = std::result::Result<T, Box<ToolResult>>;
 
 impl Tools {
     pub(crate) fn bash(&self, call: &mut CallRef, args: args::Bash, arguments: &Value) -> Result<ToolResult> {
@@ -125,17 +125,10 @@ impl Tools {
             return Err(Error::new(ErrorKind::Validation, "timeout is from 1 to 300 seconds"));
         }
         let (name, language) = self.shared.languages.get(&args.language)?;
-        if let Some(restriction) = self.restriction.as_ref().filter(|_| for_gate(name) == Language::Shell) {
-            let (home, cwd) = self.places();
-            restriction.check(&args.code, &self.shared.gate, &home, &cwd)?;
-        }
-        let code = match self.judge(call, for_gate(name), &args.code, args.escalated, arguments) {
+        let code = match self.admitted(call, for_gate(name), &args.code, args.escalated, arguments)? {
             Ok(code) => code,
             Err(refused) => return Ok(*refused),
         };
-        if let Err(refused) = self.begin(call) {
-            return Ok(*refused);
-        }
         let workspace = self.shared.files.workspace();
         let prepared = Prepared::new(language, &code, workspace)?;
         let before = Snapshot::of(workspace)?;
@@ -152,6 +145,23 @@ impl Tools {
             .with("filesCreated", changes.created)
             .with("filesChanged", changes.changed)
             .with("filesIncomplete", changes.incomplete))
+    }
+
+    /// The code that may run, and runs from now on.
+    pub(crate) fn admitted(
+        &self,
+        call: &CallRef,
+        language: Language,
+        code: &str,
+        escalated: bool,
+        arguments: &Value,
+    ) -> Result<Judged<String>> {
+        if let Some(restriction) = self.restriction.as_ref().filter(|_| language == Language::Shell) {
+            let (home, cwd) = self.places();
+            restriction.check(code, &self.shared.gate, &home, &cwd)?;
+        }
+        let judged = self.judge(call, language, code, escalated, arguments);
+        Ok(judged.and_then(|code| self.begin(call).map(|()| code)))
     }
 
     /// Home and working directory, as the gate wants them.

@@ -230,6 +230,7 @@ impl Tools {
         match spec.name {
             "bash" => self.bash(call, args::parse(arguments)?, arguments),
             "run_code" => self.run_code(call, args::parse(arguments)?, arguments),
+            "jobs" => self.jobs(call, args::parse(arguments)?, arguments),
             "read" => self.file(call, &FileCall::Read(args::parse(arguments)?), arguments),
             "write" => self.file(call, &FileCall::Write(args::parse(arguments)?), arguments),
             "edit" => self.file(call, &FileCall::Edit(args::parse(arguments)?), arguments),

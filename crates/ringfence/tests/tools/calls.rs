@@ -152,7 +152,7 @@ fn a_read_only_workspace_offers_no_writing_tool_and_its_shell_cannot_write() {
     let Some(world) = World::configured(options, json!({ "ask": "never" }), &[]) else { return };
     world.write("a.txt", "there\n");
     let names: Vec<_> = world.tools.specs().iter().map(|spec| spec.name).collect();
-    assert_eq!(names, ["bash", "run_code", "read", "list", "search", "exit"]);
+    assert_eq!(names, ["bash", "run_code", "jobs", "read", "list", "search", "exit"]);
     assert_eq!(
         world.tools.call("write", &json!({ "path": "b", "content": "" })).error_kind,
         Some(ErrorKind::Permission)
@@ -205,6 +205,8 @@ fn schemas_accept_what_the_tools_accept() {
     for (tool, good, bad) in [
         ("bash", json!({ "command": "ls", "timeoutMs": 5 }), json!({ "cmd": "ls" })),
         ("run_code", json!({ "code": "1" }), json!({ "code": "1", "timeout": 301 })),
+        ("jobs", json!({ "action": "start", "command": "ls" }), json!({ "action": "stop" })),
+        ("jobs", json!({ "action": "signal", "id": "job-1", "signal": "TERM" }), json!({ "signal": "TERM" })),
         ("read", json!({ "path": "a", "limit": 3 }), json!({ "limit": 3 })),
         ("write", json!({ "path": "a", "content": "" }), json!({ "path": "a" })),
         ("edit", json!({ "path": "a", "old": "b", "new": "c" }), json!({ "path": "a", "old": "b" })),

@@ -7,6 +7,7 @@ mod asking;
 mod calls;
 mod code;
 mod files;
+mod jobs;
 mod retry;
 mod steps;
 mod world;

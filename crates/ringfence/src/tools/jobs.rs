@@ -1,0 +1,213 @@
+//! Commands in the background. They are judged and recorded like others; nobody is asked about what the fence
+//! refuses them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringfence_fence::Jobs;
+use ringfence_fence::jobs::{JobInfo, JobOutput, JobState};
+use ringfence_gate::Language;
+use ringfence_ledger::{ExecutionEnd, ExecutionId};
+use ringfence_model::{Error, ErrorKind, ExecRequest, Result, Stdin};
+use serde_json::{Value, json};
+
+use super::args::{self, JobAction, JobSignal};
+use super::event::ToolEvent;
+use super::journal::CallRef;
+use super::result::ToolResult;
+use super::room::block;
+use super::toolbox::Tools;
+
+/// How much one read gives at most.
+const PIECE: usize = 64 << 10;
+/// The longest that a read waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a waiting read looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Tools {
+    pub(crate) fn jobs(&self, call: &mut CallRef, args: args::Jobs, arguments: &Value) -> Result<ToolResult> {
+        if args.action == JobAction::Start {
+            return self.start_job(call, args, arguments);
+        }
+        let id = match (&args.id, args.action) {
+            (Some(id), _) => id.as_str(),
+            (None, JobAction::List) => "",
+            (None, _) => return Err(missing("id")),
+        };
+        let signal = match (args.action, args.signal) {
+            (JobAction::Kill, _) => JobSignal::Kill,
+            (JobAction::Signal, None) => return Err(missing("signal")),
+            (_, signal) => signal.unwrap_or(JobSignal::Term),
+        };
+        if args.action == JobAction::Write && args.input.is_none() && !args.close_input {
+            return Err(missing("input"));
+        }
+        if let Err(refused) = self.begin(call) {
+            return Ok(*refused);
+        }
+        let jobs = &*self.room.jobs()?;
+        match args.action {
+            JobAction::Start | JobAction::List => return Ok(self.listed(&block(jobs.list())?)),
+            JobAction::Read => return self.read_job(jobs, id, &args),
+            JobAction::Write => {
+                block(jobs.write(id, args.input.unwrap_or_default().as_bytes()))?;
+                if args.close_input {
+                    block(jobs.close_input(id))?;
+                }
+            }
+            JobAction::Signal | JobAction::Kill => block(jobs.signal(id, number(signal)))?,
+        }
+        let now = block(jobs.list())?;
+        let job = now.iter().find(|job| job.id == id).map(|job| self.described(job));
+        Ok(ToolResult::text("").with("job", job))
+    }
+
+    fn start_job(&self, call: &mut CallRef, args: args::Jobs, arguments: &Value) -> Result<ToolResult> {
+        let command = args.command.as_deref().ok_or_else(|| missing("command"))?;
+        if command.trim().is_empty() {
+            return Err(Error::new(ErrorKind::Validation, "the command is empty"));
+        }
+        let code = match self.admitted(call, Language::Shell, command, args.escalated, arguments)? {
+            Ok(code) => code,
+            Err(refused) => return Ok(*refused),
+        };
+        let mut request = ExecRequest::shell(code.clone());
+        request.timeout_ms = args.timeout_ms;
+        request.tty = args.tty;
+        let input = args.input.unwrap_or_default();
+        // An input that the request has is closed after it.
+        if args.close_input {
+            request.stdin = Stdin::Bytes(input.clone().into_bytes());
+        }
+        let journal = self.shared.desk.journal();
+        let execution = journal.starts(&code, self.shared.files.workspace().host_path());
+        call.execution = Some(execution);
+        let started = self.room.jobs().and_then(|jobs| {
+            let job = block(jobs.start(request))?;
+            Ok((jobs, job))
+        });
+        let (jobs, job) = started.inspect_err(|error| {
+            journal.ended(ExecutionEnd::failed(execution, error.chain()));
+        })?;
+        self.watch(call, execution, &jobs, &job);
+        if !args.close_input && !input.is_empty() {
+            block(jobs.write(&job.id, input.as_bytes()))?;
+        }
+        Ok(ToolResult::text(format!("started {}\n", job.id)).with("job", self.described(&job)))
+    }
+
+    /// Tells of the end of a job when it comes.
+    fn watch(&self, call: &CallRef, execution: ExecutionId, jobs: &Arc<dyn Jobs>, job: &JobInfo) {
+        let (jobs, desk, sandbox) = (Arc::clone(jobs), Arc::clone(&self.shared.desk), self.room.assurance());
+        let (call_id, id, started) = (call.id.clone(), job.id.clone(), Instant::now());
+        std::thread::spawn(move || {
+            let journal = desk.journal();
+            match block(jobs.wait(&id)).map(|job| job.state) {
+                Ok(JobState::Ended { exit_code, signal }) => {
+                    journal.ended(ExecutionEnd {
+                        exit_code: Some(exit_code),
+                        signal,
+                        duration_ms: Some(started.elapsed().as_secs_f64() * 1000.0),
+                        adapter: Some(sandbox.adapter),
+                        layers: sandbox.layers,
+                        degraded: sandbox.degraded,
+                        failure: None,
+                        ..ExecutionEnd::failed(execution, "")
+                    });
+                    journal.emit(ToolEvent::JobEnded { call_id, job: id, exit_code, signal });
+                }
+                Ok(JobState::Running) => {}
+                Err(error) => journal.ended(ExecutionEnd::failed(execution, error.chain())),
+            }
+        });
+    }
+
+    fn read_job(&self, jobs: &dyn Jobs, id: &str, args: &args::Jobs) -> Result<ToolResult> {
+        let most = args.limit.unwrap_or(PIECE).clamp(4, PIECE);
+        let deadline = Instant::now() + Duration::from_millis(args.wait_ms).min(PATIENCE);
+        let mut output = loop {
+            let output = block(jobs.read(id, args.offset, most))?;
+            let over = output.job.state != JobState::Running || Instant::now() >= deadline;
+            if over || !output.bytes.is_empty() {
+                break output;
+            }
+            std::thread::sleep(LOOK);
+        };
+        end_at_a_line(&mut output);
+        let text = self.shared.desk.redact().redact(&String::from_utf8_lossy(&output.bytes)).into_owned();
+        Ok(ToolResult { truncated: output.offset > args.offset, ..ToolResult::text(text) }
+            .with("offset", output.offset)
+            .with("nextOffset", output.next_offset())
+            .with("job", self.described(&output.job)))
+    }
+
+    fn listed(&self, jobs: &[JobInfo]) -> ToolResult {
+        let redact = self.shared.desk.redact();
+        let mut text = String::new();
+        for job in jobs {
+            let state = match job.state {
+                JobState::Running => "running".to_owned(),
+                JobState::Ended { signal: Some(signal), .. } => format!("ended by signal {signal}"),
+                JobState::Ended { exit_code, .. } => format!("ended with {exit_code}"),
+            };
+            text.push_str(&format!("{}  {state}  {}\n", job.id, redact.redact(&job.command)));
+        }
+        let jobs: Vec<Value> = jobs.iter().map(|job| self.described(job)).collect();
+        ToolResult::text(text).with("jobs", jobs)
+    }
+
+    fn described(&self, job: &JobInfo) -> Value {
+        let command = self.shared.desk.redact().redact(&job.command).into_owned();
+        let mut value = json!({
+            "id": job.id, "command": command, "state": "running", "outputBytes": job.output_bytes,
+        });
+        if let JobState::Ended { exit_code, signal } = job.state {
+            value["state"] = "ended".into();
+            value["exitCode"] = exit_code.into();
+            value["signal"] = signal.into();
+        }
+        value
+    }
+}
+
+/// Leaves the beginning of a line to the next read, where more may come: no character and no secret is cut. A piece
+/// without a whole line is given as it is, up to its last whole character.
+fn end_at_a_line(output: &mut JobOutput) {
+    let is_last = output.job.state != JobState::Running && output.next_offset() >= output.job.output_bytes;
+    if is_last {
+        return;
+    }
+    if let Some(newline) = output.bytes.iter().rposition(|byte| *byte == b'\n') {
+        output.bytes.truncate(newline + 1);
+        return;
+    }
+    if let Some(chunk) = output.bytes.utf8_chunks().last() {
+        // At most three bytes can be the beginning of a character.
+        let open = chunk.invalid().len();
+        let whole = output.bytes.len() - open;
+        if whole > 0 && open > 0 && !chunk.valid().is_empty() {
+            output.bytes.truncate(whole);
+        }
+    }
+}
+
+fn missing(field: &str) -> Error {
+    Error::new(ErrorKind::Validation, format!("wrong arguments: this action needs `{field}`"))
+}
+
+fn number(signal: JobSignal) -> i32 {
+    use rustix::process::Signal;
+    let signal = match signal {
+        JobSignal::Int => Signal::INT,
+        JobSignal::Term => Signal::TERM,
+        JobSignal::Kill => Signal::KILL,
+        JobSignal::Hup => Signal::HUP,
+        JobSignal::Quit => Signal::QUIT,
+        JobSignal::Stop => Signal::STOP,
+        JobSignal::Cont => Signal::CONT,
+        JobSignal::Usr1 => Signal::USR1,
+        JobSignal::Usr2 => Signal::USR2,
+    };
+    signal.as_raw()
+}
