@@ -334,7 +334,9 @@ impl Run<'_> {
     /// Attends to what runs, in its own sandbox or beside others.
     fn serve(&self, sandbox: &Sandboxed, on_terminal: impl FnMut(OwnedFd)) -> Result<Outcome> {
         let Ready { plan, policy, watched, .. } = self.ready;
-        let (events, violations, is_shell) = (self.events, &self.violations, !self.exec.passed.is_empty());
+        let (events, violations) = (self.events, &self.violations);
+        // One of its own has its channels from the beginning; those that share a sandbox get theirs later.
+        let is_shell = !self.exec.passed.is_empty() || self.exec.held;
         let report = |violation: Violation| {
             events(ExecEvent::Violation(Box::new(violation.clone())));
             // A shell gives each to the command it belongs to; there may be any number of them.
