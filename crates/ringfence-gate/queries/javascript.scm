@@ -22,7 +22,7 @@
 
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
  (#set! rule "dynamic-code") (#set! does "code")
- (#set! names "eval")
+ (#set! names "eval globalThis.eval global.eval window.eval self.eval")
  (#set! reason "text is run as code"))
 
 ([(new_expression constructor: (_) @function) (call_expression function: (_) @function)] @call
@@ -99,3 +99,18 @@
  (#set! rule "sets-variable") (#set! does "variables")
  (#set! names "Object.assign")
  (#set! reason "variables for programs to come are set"))
+
+((new_expression constructor: (_) @function) @call
+ (#set! rule "dynamic-code") (#set! does "worker")
+ (#set! names "Worker worker_threads.Worker SharedWorker")
+ (#set! reason "text is run as code in a thread of its own"))
+
+((call_expression function: (_) @function arguments: (arguments) @arguments) @call
+ (#set! rule "endless-processes") (#set! does "endless")
+ (#set! names "child_process.spawn child_process.exec child_process.execFile child_process.fork cluster.fork Bun.spawn cross-spawn execa execa.execa")
+ (#set! reason "processes are started without end"))
+
+((call_expression function: (_) @function arguments: (arguments) @arguments) @call
+ (#set! rule "passed-around") (#set! does "member")
+ (#set! names "Reflect.get Reflect.apply Reflect.construct Object.entries Object.values")
+ (#set! reason "which function of a powerful module is meant cannot be told"))

@@ -122,3 +122,33 @@
  (#set! rule "sets-variable") (#set! does "variables")
  (#set! names "os.environ.update")
  (#set! reason "variables for programs to come are set"))
+
+((import_statement name: [(dotted_name) @name (aliased_import name: (dotted_name) @name)]) @call
+ (#any-of? @name "ctypes" "ctypes.util" "_ctypes" "cffi" "_cffi_backend")
+ (#set! rule "native-code") (#set! does "ask")
+ (#set! reason "functions of the system can be called directly"))
+
+((import_from_statement module_name: (dotted_name) @name) @call
+ (#any-of? @name "ctypes" "ctypes.util" "_ctypes" "cffi" "_cffi_backend")
+ (#set! rule "native-code") (#set! does "ask")
+ (#set! reason "functions of the system can be called directly"))
+
+((call function: (_) @function arguments: (argument_list) @arguments) @call
+ (#set! rule "loads-objects") (#set! does "data")
+ (#set! names "pickle.loads _pickle.loads cPickle.loads dill.loads cloudpickle.loads jsonpickle.decode yaml.unsafe_load yaml.unsafe_load_all")
+ (#set! reason "data becomes objects, and may run code while it does"))
+
+((call function: (_) @function arguments: (argument_list) @arguments) @call
+ (#set! rule "loads-objects") (#set! does "loader")
+ (#set! names "yaml.load yaml.load_all")
+ (#set! reason "data becomes objects, and may run code while it does"))
+
+((call function: (_) @function arguments: (argument_list) @arguments) @call
+ (#set! rule "endless-processes") (#set! does "endless")
+ (#set! names "subprocess.Popen os.popen os.fork os.forkpty os.spawn* os.posix_spawn* multiprocessing.Process multiprocessing.Process().start multiprocessing.*.Process asyncio.create_subprocess_* concurrent.futures.ProcessPoolExecutor")
+ (#set! reason "processes are started without end"))
+
+((call function: (_) @function arguments: (argument_list) @arguments) @call
+ (#set! rule "passed-around") (#set! does "member")
+ (#set! names "getattr builtins.getattr")
+ (#set! reason "which function of a powerful module is meant cannot be told"))

@@ -255,7 +255,9 @@ impl Gate {
 }
 
 fn is_about_a_program(finding: &Finding) -> bool {
-    finding.decision == Decision::Allow || finding.check == "system"
+    finding.decision == Decision::Allow
+        || matches!(finding.rule, "publish" | "lasting-loss")
+        || finding.check == "system"
 }
 
 fn by_rule(

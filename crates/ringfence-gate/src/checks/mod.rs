@@ -27,6 +27,7 @@ mod power;
 mod privilege;
 pub(crate) mod removal;
 pub(crate) mod secrets;
+mod sharing;
 mod system;
 mod variable;
 pub(crate) mod writes;
@@ -77,6 +78,7 @@ pub fn built_in() -> Vec<Box<dyn Check>> {
         Box::new(persistence::Persistence),
         Box::new(permissions::Permissions),
         Box::new(system::System),
+        Box::new(sharing::Sharing),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Code in other languages than the shell's.
 
 mod literal;
+mod loops;
 mod names;
 mod other;
 mod queries;

@@ -32,6 +32,11 @@ pub(super) enum Does {
     Template,
     Timer,
     Variables,
+    Data,
+    Loader,
+    Endless,
+    Member,
+    Worker,
 }
 
 /// One rule of a file.
@@ -119,6 +124,11 @@ fn does(word: &str) -> Option<Does> {
         "template" => Does::Template,
         "timer" => Does::Timer,
         "variables" => Does::Variables,
+        "data" => Does::Data,
+        "loader" => Does::Loader,
+        "endless" => Does::Endless,
+        "member" => Does::Member,
+        "worker" => Does::Worker,
         _ => return None,
     })
 }
@@ -144,6 +154,8 @@ pub(super) fn rule_name(word: &str) -> Option<&'static str> {
         "sends-environment",
         "sets-variable",
         "code-secret",
+        "loads-objects",
+        "endless-processes",
     ];
     NAMES.iter().find(|name| **name == word).copied()
 }

@@ -5,6 +5,7 @@ use tree_sitter::{Node, Parser, QueryCursor, StreamingIterator as _};
 
 use super::Language;
 use super::literal::children;
+use super::loops::is_endless;
 use super::names::Names;
 use super::queries::{CodeRule, Does, language, matches, rules};
 use super::reading::{MOST_STEPS, Question, Reading, Step, What};
@@ -91,6 +92,24 @@ pub(crate) fn is_deep(text: &str) -> bool {
         depth > 200
     })
 }
+
+/// Modules whose members start, remove or load things.
+const POWERFUL: &[&str] = &[
+    "os",
+    "posix",
+    "subprocess",
+    "pty",
+    "shutil",
+    "builtins",
+    "ctypes",
+    "importlib",
+    "child_process",
+    "fs",
+    "vm",
+    "process",
+    "cluster",
+    "module",
+];
 
 struct Program<'a> {
     names: Names<'a>,
@@ -192,6 +211,48 @@ impl<'a> Program<'a> {
                     None => self.ask(rule, node, subject),
                 }
             }
+            Does::Data => {
+                let own = first.and_then(|first| self.names.name(first, 0));
+                if !own.is_some_and(|name| name.ends_with(".dumps()")) {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Loader => {
+                let loader = self
+                    .keyword_text(node, "Loader")
+                    .or_else(|| self.names.argument(node, 1).map(|loader| self.names.source(loader)));
+                let loader = loader.unwrap_or_default().rsplit('.').next().unwrap_or_default();
+                if loader.contains("Unsafe") || matches!(loader, "Loader" | "CLoader") {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Endless => {
+                if is_endless(node, &self.names) {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Member => {
+                let of = first.and_then(|first| self.names.name(first, 0)).unwrap_or_default();
+                let member = self.names.argument(node, 1).map(|member| self.names.value(member, 0));
+                if POWERFUL.contains(&of.as_str())
+                    && (subject != "getattr" || member.is_some_and(|member| member.known().is_none()))
+                {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Worker => {
+                let text = first_value();
+                if self.option_is_set(node, "eval") {
+                    match text.known() {
+                        Some(code) => self.step(node, What::Code(code.to_owned())),
+                        None => self.ask(rule, node, subject),
+                    }
+                } else if first.is_some_and(|first| {
+                    self.names.source(first).contains("data:") || self.names.source(first).contains("blob:")
+                }) {
+                    self.ask(rule, node, subject);
+                }
+            }
             Does::Import => {
                 let awaited = node.parent().is_some_and(|parent| parent.kind().starts_with("await"));
                 let module = first_value();
@@ -200,7 +261,13 @@ impl<'a> Program<'a> {
                     && module.known().is_some_and(|module| {
                         matches!(module.trim_start_matches("node:"), "child_process" | "vm" | "cluster")
                     });
-                if module.known().is_none() || hidden {
+                let text = module.known().unwrap_or_default();
+                let remote = ["data:", "http:", "https:", "blob:"].iter().any(|kind| text.starts_with(kind));
+                let passed = POWERFUL.contains(&text)
+                    && node.parent().is_some_and(|parent| {
+                        matches!(parent.kind(), "argument_list" | "list" | "tuple" | "dictionary" | "pair")
+                    });
+                if module.known().is_none() || hidden || remote || passed {
                     self.ask(rule, node, subject);
                 }
             }

@@ -288,6 +288,10 @@ fn code(entry: &Interpreter, first: &Arg, args: &[Arg], input: &Input) -> Vec<In
         Some(file) if file.is("-") || is_stdin(file) => {
             inner.extend(code_from_input(entry.language, first, input))
         }
+        Some(file) if file.known().is_none() && args.iter().any(|arg| arg.val.is_process()) => {
+            let message = "a script that only running can tell is given what a command writes";
+            inner.push(Inner::opaque("run-output", file.span, message));
+        }
         Some(file) => inner.push(Inner::File { language: entry.language, path: file.clone() }),
         None => inner.extend(code_from_input(entry.language, first, input)),
     }
