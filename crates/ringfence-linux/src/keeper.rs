@@ -10,9 +10,9 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
+use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, waitid};
 
 use crate::launch::{End, Heard, LaunchError, Maps, Place, Sandboxed, Stdio, control_pair};
 use crate::plan::{Exec, Plan};
@@ -87,14 +87,9 @@ fn run(stage: &Stage<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: Raw
     drop(sys::adopt(hosts_end));
     let (mut signals, mut remover) = (None, None);
     let result = keep(stage, kept, parent, &mut signals, &mut remover);
-    descendants::kill_all(signals.as_ref(), remover.as_ref().map(|(pid, _)| *pid));
-    if let Some(directory) = kept.directory {
-        remove::tree(directory);
-    }
-    if let Some((_, remover)) = remover {
-        // Not needed any more.
-        let _ = rustix::process::pidfd_send_signal(&remover, Signal::KILL);
-        let _ = waitid(WaitId::PidFd(remover.as_fd()), WaitIdOptions::EXITED);
+    descendants::kill_all(signals.as_ref(), remover.as_ref().map(|remover| remover.pid));
+    if let Some(remover) = remover {
+        remover.work();
     }
     let code = match result {
         Ok(()) => 0,
@@ -111,7 +106,7 @@ fn keep(
     kept: Kept<'_>,
     parent: BorrowedFd<'_>,
     signals: &mut Option<OwnedFd>,
-    remover: &mut Option<(i32, OwnedFd)>,
+    remover: &mut Option<Remover>,
 ) -> Result<(), Failure> {
     // A signal from the host's terminal or from somebody who ends "all of ringfence" must not end the one
     // that cleans up.
@@ -123,7 +118,7 @@ fn keep(
         sys::loopback_up().or_fail(Step::Loopback)?;
     }
     if let Some(directory) = kept.directory {
-        *remover = Some(start_remover(directory).or_fail(Step::Keeper)?);
+        *remover = Some(Remover::start(directory).or_fail(Step::Keeper)?);
     }
     if stage.wait_for_go {
         Message::Ready.send(stage.control, None).or_fail(Step::WaitForHost)?;
@@ -132,33 +127,55 @@ fn keep(
     let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
     let payload = stage::start(stage)?;
-    let remover = remover.as_ref().map_or(parent.as_raw_fd(), |(_, pidfd)| pidfd.as_raw_fd());
-    let keep = &mut [stage.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd(), remover];
+    let [pidfd, sign] = remover.as_ref().map_or([parent.as_raw_fd(); 2], Remover::descriptors);
+    let keep = &mut [stage.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd(), pidfd, sign];
     stage::become_reaper(c"ringfence-keep", keep)?;
     let signal_all = descendants::signal_all;
     stage::reap_until_done(stage, signals.as_fd(), Some(parent), payload, signal_all);
     Ok(())
 }
 
-/// Starts a process that removes the directory if this one is killed: by whoever clears its control group,
-/// which is about to become the sandbox's, or by the kernel when memory is short.
-fn start_remover(directory: &CStr) -> Sys<(i32, OwnedFd)> {
-    let keeper = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
-    match sys::clone(0)? {
-        Cloned::Parent { pid, pidfd } => Ok((pid, pidfd)),
-        Cloned::Child => {
-            let _ = sys::give_up_capabilities();
-            let _ = stage::become_reaper(c"ringfence-clean", &mut [keeper.as_raw_fd()]);
-            while let Err(Errno::INTR) = poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None) {}
-            for _ in 0..MOST_TRIES {
-                remove::tree(directory);
-                if rustix::fs::lstat(directory).is_err() {
-                    break;
+/// A process that removes the directory: when the keeper says so, which may be confined by then and not able
+/// to do it, or when the keeper is killed: by whoever clears its control group, which is about to become the
+/// sandbox's, or by the kernel when memory is short.
+struct Remover {
+    pid: i32,
+    pidfd: OwnedFd,
+    sign: OwnedFd,
+}
+
+impl Remover {
+    fn start(directory: &CStr) -> Sys<Self> {
+        let keeper = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+        let sign = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        match sys::clone(0)? {
+            Cloned::Parent { pid, pidfd } => Ok(Self { pid, pidfd, sign }),
+            Cloned::Child => {
+                let _ = sys::give_up_capabilities();
+                let _ = stage::become_reaper(c"ringfence-clean", &mut [keeper.as_raw_fd(), sign.as_raw_fd()]);
+                let watched = &mut [PollFd::new(&keeper, PollFlags::IN), PollFd::new(&sign, PollFlags::IN)];
+                while let Err(Errno::INTR) = poll(watched, None) {}
+                for _ in 0..MOST_TRIES {
+                    remove::tree(directory);
+                    if rustix::fs::lstat(directory).is_err() {
+                        break;
+                    }
+                    // Something inside is still about to end.
+                    let _ = poll(&mut [], Some(&PAUSE));
                 }
-                // Something inside is still about to end.
-                let _ = poll(&mut [], Some(&PAUSE));
+                sys::exit_now(0)
             }
-            sys::exit_now(0)
+        }
+    }
+
+    fn descriptors(&self) -> [RawFd; 2] {
+        [self.pidfd.as_raw_fd(), self.sign.as_raw_fd()]
+    }
+
+    /// Lets it begin, and waits for its end.
+    fn work(self) {
+        if rustix::io::write(&self.sign, &1_u64.to_ne_bytes()).is_ok() {
+            let _ = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
         }
     }
 }

@@ -221,3 +221,16 @@ fn nothing_of_a_shared_sandbox_is_left_behind() {
     house.sandbox.close();
     assert_eq!(running(), 0);
 }
+
+#[test]
+fn without_namespaces_a_shared_sandbox_takes_its_directories_with_it() {
+    let Some(house) = House::new(serde_json::json!({ "launcher": "landlock" })) else { return };
+    let shell = house.shell();
+    let result = shell.execute(&ExecRequest::shell("touch ~/kept && echo $HOME"), &|_| ()).unwrap();
+    let home = stdout(&result).trim_end().to_owned();
+    assert!(std::path::Path::new(&home).join("kept").exists(), "{result:?}");
+    shell.dispose();
+    house.sandbox.close();
+    // The one that keeps it is confined by then; the directory goes before it does.
+    assert!(!std::path::Path::new(&home).exists(), "{home} is still there");
+}
