@@ -1,5 +1,6 @@
 //! The command line, as data. Parsing does nothing; the commands do.
 
+mod agents;
 mod inspect;
 mod live;
 mod records;
@@ -12,6 +13,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use agents::{Approve, Deny};
+#[cfg(all(feature = "mcp", target_os = "linux"))]
+pub(crate) use agents::{Client, InstallMcp, Mcp, McpCommand};
 pub(crate) use inspect::{
     Check, CheckConfig, Completions, Config, ConfigCommand, ConfigPath, Doctor, Explain, ShowConfig,
 };
@@ -44,6 +48,13 @@ pub(crate) enum Command {
     Shell(Box<Shell>),
     /// Keep sandboxed shells for a program: JSON lines on standard input and output
     Session(Box<Session>),
+    /// Serve the tools to a client of the Model Context Protocol
+    #[cfg(all(feature = "mcp", target_os = "linux"))]
+    Mcp(Box<Mcp>),
+    /// Answer what an agent waits for
+    Approve(Approve),
+    /// Refuse what an agent waits for
+    Deny(Deny),
     /// Try what this machine can enforce; say what is missing and how to get it
     Doctor(Box<Doctor>),
     /// Say whether a path may be read, written or run inside, and which rule says so
@@ -65,7 +76,7 @@ pub(crate) enum Command {
 }
 
 /// What a sandbox is made from; shared by every command that makes or explains one.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Sandbox {
     /// The project: writable, and where the command starts [default: the current directory]
     #[arg(long, value_name = "DIR")]

@@ -2,10 +2,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`answer`] | answering the questions of agents that have nobody else to ask |
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
 //! | [`gate`] | what is judged before it runs |
-//! | [`run`], [`session`], [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`completions`] | the commands |
+//! | [`run`], [`session`], `mcp`, [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
 //! | [`report`] | errors and refusals in words, and exit codes |
@@ -15,6 +16,7 @@
 //! `docs/cli.md`.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod approve;
 mod args;
 mod check;
@@ -25,6 +27,8 @@ mod explain;
 mod gate;
 mod grants;
 mod log;
+#[cfg(all(feature = "mcp", target_os = "linux"))]
+mod mcp;
 mod output;
 mod places;
 mod report;
@@ -77,6 +81,10 @@ fn execute(command: Command) -> Result<ExitCode> {
             ringfence::model::ErrorKind::SandboxDenied,
             "sessions are not possible on this system yet",
         )),
+        #[cfg(all(feature = "mcp", target_os = "linux"))]
+        Command::Mcp(args) => mcp::mcp(*args),
+        Command::Approve(args) => answer::approve(&args),
+        Command::Deny(args) => answer::deny(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Check(args) => check::check(&args),

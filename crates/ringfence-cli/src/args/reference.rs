@@ -134,7 +134,8 @@ fn for_each_command(visit: &mut dyn FnMut(&str, &Command)) {
 fn reference() -> String {
     let mut text = String::new();
     for_each_command(&mut |path, command| {
-        if command.has_subcommands() {
+        // A group that does something by itself has examples of it.
+        if path == "ringfence" || command.has_subcommands() && command.get_after_help().is_none() {
             return;
         }
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();

@@ -10,6 +10,7 @@
 //! | [`answer`] | the reply: a decision, a text for the agent, edited code |
 //! | [`service`] | who answers: automatic ones, functions, rules, the terminal |
 //! | [`mailbox`] | questions that wait for answers from elsewhere |
+//! | [`letterbox`] | the same between processes: answers from another terminal |
 //! | [`desk`] | the flow: cached, asked, decided, the end of a run |
 //! | [`keep`] | grants that last: written to the user's own file |
 //!
@@ -21,6 +22,8 @@ pub mod answer;
 mod clean;
 pub mod desk;
 pub mod keep;
+#[cfg(unix)]
+pub mod letterbox;
 pub mod mailbox;
 pub mod request;
 pub mod service;
@@ -29,6 +32,8 @@ pub use answer::Answer;
 pub use clean::{cleaned, key_of};
 pub use desk::{Desk, DeskOptions, Ended, Outcome, Reason};
 pub use keep::{ConfigFileKeeper, Keeper};
+#[cfg(unix)]
+pub use letterbox::{Letter, Letterbox};
 pub use mailbox::Mailbox;
 pub use request::{Permission, PermissionKind};
 pub use service::{

@@ -72,6 +72,13 @@ impl Files {
         outcome.map_err(|error| (error, self.guard.take_refused().map(Box::new)))
     }
 
+    /// A file as it is, with what was granted for the session.
+    pub(crate) fn bytes(&self, path: &str, session: &[Grant]) -> Result<Vec<u8>> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.guard.hold(&self.permanent, session, &[]);
+        self.workspace.read(&self.inside(path)?)
+    }
+
     /// What was typed as a path of the workspace.
     fn inside(&self, typed: &str) -> Result<PathBuf> {
         let path = clean_input(typed, Some(&self.home));

@@ -46,6 +46,10 @@ pub struct LocalTools {
     /// Layers of the tool policy besides that of the sandbox.
     pub layers: Vec<PolicyLayer>,
     pub budget: Budget,
+    /// Layers of the fence that must hold.
+    pub require: Vec<String>,
+    /// The program that bwrap executes inside, where bwrap makes the fence.
+    pub stage: Option<PathBuf>,
 }
 
 impl Default for LocalTools {
@@ -62,6 +66,8 @@ impl Default for LocalTools {
             extensions: Extensions::default(),
             layers: vec![],
             budget: Budget::UNLIMITED,
+            require: vec![],
+            stage: None,
         }
     }
 }
@@ -101,7 +107,7 @@ impl LocalTools {
         }
         let native = Native::prepare(CreateOptions {
             environment: setup.env.clone(),
-            provider_options: setup.local_options(&[], None)?,
+            provider_options: setup.local_options(&self.require, self.stage.as_deref())?,
             ..CreateOptions::new(setup.project.clone(), policy)
         })?;
         let named = setup.env.iter().filter(|(name, _)| name.to_str().is_some_and(holds_secret));

@@ -26,6 +26,7 @@ mod file_tools;
 mod files;
 mod guard;
 mod hints;
+mod inspect;
 mod jobs;
 pub mod journal;
 pub mod languages;

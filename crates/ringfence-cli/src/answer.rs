@@ -1,0 +1,70 @@
+//! `ringfence approve` and `ringfence deny`: answering the questions of agents that have nobody else to ask.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence::ledger::now_ms;
+use ringfence::local::prompt::{Pause, TerminalApprover};
+use ringfence::model::{Decision, Error, ErrorKind, Result};
+use ringfence::permission::{Answer, Letter, Letterbox};
+
+use crate::args::{Approve, Deny};
+use crate::output::{self, Table, Tone};
+use crate::places::Places;
+use crate::report;
+
+pub(crate) fn approve(args: &Approve) -> Result<ExitCode> {
+    let letterbox = Letterbox::new(&Places::find(None)?.ringfence_home);
+    let Some(part) = &args.id else { return list(&letterbox) };
+    let letter = letterbox.find(part)?;
+    if !TerminalApprover::available() {
+        return Err(Error::new(ErrorKind::HumanRequired, "a question is answered at a terminal, by a key")
+            .hint("run this in a terminal of your own"));
+    }
+    let pause = Pause::new().map_err(|errno| {
+        Error::new(ErrorKind::Internal, "cannot prepare to ask").caused_by(std::io::Error::from(errno))
+    })?;
+    let left = Duration::from_millis(letter.expires_ms.saturating_sub(now_ms()));
+    let terminal = TerminalApprover::new(Arc::new(pause), left);
+    let options = &letter.permission.options;
+    let lasting = options.contains(&Decision::AllowPermanent);
+    let decision = terminal.ask_about(&letter.permission.sentence(), lasting);
+    if !options.contains(&decision) {
+        let message = "this can only be allowed for the session, or denied; nothing was answered";
+        return Err(Error::new(ErrorKind::Validation, message).hint("run it again, and press s or d"));
+    }
+    letterbox.answer(&letter.permission.id, &Answer::new(decision))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn deny(args: &Deny) -> Result<ExitCode> {
+    let letterbox = Letterbox::new(&Places::find(None)?.ringfence_home);
+    let letter = letterbox.find(&args.id)?;
+    let answer = match &args.message {
+        Some(message) => Answer::deny(message),
+        None => Answer::deny("a person said no"),
+    };
+    letterbox.answer(&letter.permission.id, &answer)?;
+    report::say(&format!("denied: {}", report::printable(&letter.permission.sentence())));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(letterbox: &Letterbox) -> Result<ExitCode> {
+    let letters: Vec<Letter> = letterbox.waiting()?;
+    if letters.is_empty() {
+        output::print("nothing waits for an answer\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(&["ID", "LEFT", "QUESTION"]);
+    for letter in letters {
+        let left = letter.expires_ms.saturating_sub(now_ms()) / 1000;
+        table.row([
+            (Tone::Plain, letter.permission.id.clone()),
+            (Tone::Plain, format!("{left} s")),
+            (Tone::Plain, output::one_line(&letter.permission.sentence())),
+        ]);
+    }
+    table.print()?;
+    Ok(ExitCode::SUCCESS)
+}

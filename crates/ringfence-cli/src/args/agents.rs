@@ -1,0 +1,99 @@
+//! The commands for agents that speak a protocol, and for the person who answers their questions.
+
+use clap::Args;
+
+#[cfg(all(feature = "mcp", target_os = "linux"))]
+pub(crate) use server::*;
+
+#[derive(Debug, Args)]
+#[command(after_help = APPROVE_EXAMPLES)]
+pub(crate) struct Approve {
+    /// The question, or a part of its id that no other has; without it, those that wait are listed
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+}
+
+const APPROVE_EXAMPLES: &str = "\
+Examples:
+  ringfence approve                  what agents wait for
+  ringfence approve 3f2a91           show the question, and answer it by a key
+
+It needs a terminal: an agent has none.";
+
+#[derive(Debug, Args)]
+#[command(after_help = DENY_EXAMPLES)]
+pub(crate) struct Deny {
+    /// The question, or a part of its id that no other has
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Words for the agent: why not, or what to do instead
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+}
+
+const DENY_EXAMPLES: &str = "\
+Examples:
+  ringfence deny 3f2a91
+  ringfence deny 3f2a91 --message 'use the test account'";
+
+#[cfg(all(feature = "mcp", target_os = "linux"))]
+mod server {
+    use std::path::PathBuf;
+
+    use clap::{Args, Subcommand, ValueEnum};
+
+    use super::super::Sandbox;
+
+    #[derive(Debug, Args)]
+    #[command(after_help = MCP_EXAMPLES, args_conflicts_with_subcommands = true)]
+    pub(crate) struct Mcp {
+        #[command(subcommand)]
+        pub(crate) command: Option<McpCommand>,
+        #[command(flatten)]
+        pub(crate) sandbox: Sandbox,
+    }
+
+    const MCP_EXAMPLES: &str = "\
+Examples:
+  ringfence mcp                              serve one client on standard input and output
+  ringfence mcp --project ~/work/app         there, whatever roots the client has";
+
+    #[derive(Debug, Subcommand)]
+    pub(crate) enum McpCommand {
+        /// Write the server into a client's configuration, keeping what is there
+        Install(InstallMcp),
+    }
+
+    #[derive(Debug, Args)]
+    #[command(after_help = INSTALL_EXAMPLES)]
+    pub(crate) struct InstallMcp {
+        /// The client
+        #[arg(long, value_name = "NAME")]
+        pub(crate) client: Client,
+        /// Print the configuration as it would be, and write nothing
+        #[arg(long)]
+        pub(crate) print: bool,
+        /// The project to work in [default: the client's roots, or where it starts the server]
+        #[arg(long, value_name = "DIR")]
+        pub(crate) project: Option<PathBuf>,
+    }
+
+    const INSTALL_EXAMPLES: &str = "\
+Examples:
+  ringfence mcp install --client claude-code
+  ringfence mcp install --client codex --print";
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+    pub(crate) enum Client {
+        /// ~/.claude.json
+        ClaudeCode,
+        /// ~/.codex/config.toml
+        Codex,
+        /// ~/.cursor/mcp.json
+        Cursor,
+        /// mcp.json of the user's profile
+        Vscode,
+        /// ~/.gemini/settings.json
+        Gemini,
+    }
+}

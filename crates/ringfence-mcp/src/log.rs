@@ -1,0 +1,53 @@
+//! What the client is told besides results.
+#![expect(deprecated, reason = "logging is part of every version of the protocol that has sessions")]
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use ringfence::tools::ToolEvent;
+use rmcp::RoleServer;
+use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
+use rmcp::service::Peer;
+
+/// From where on the client wants to hear.
+#[derive(Debug)]
+pub(crate) struct Level(AtomicU8);
+
+impl Default for Level {
+    fn default() -> Self {
+        Self(AtomicU8::new(rank(LoggingLevel::Info)))
+    }
+}
+
+impl Level {
+    pub(crate) fn set(&self, level: LoggingLevel) {
+        self.0.store(rank(level), Ordering::Relaxed);
+    }
+}
+
+fn rank(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
+}
+
+pub(crate) async fn send(peer: &Peer<RoleServer>, from: &Level, event: &ToolEvent) {
+    let level = match event {
+        ToolEvent::Warning { .. } | ToolEvent::RunCancelled { .. } => LoggingLevel::Warning,
+        ToolEvent::RunFailed { .. } => LoggingLevel::Error,
+        _ => LoggingLevel::Info,
+    };
+    if rank(level) < from.0.load(Ordering::Relaxed) {
+        return;
+    }
+    let Ok(data) = serde_json::to_value(event) else { return };
+    let message = LoggingMessageNotificationParam::new(level, data).with_logger("ringfence");
+    // A client that is gone is noticed elsewhere.
+    let _ = peer.notify_logging_message(message).await;
+}

@@ -1,0 +1,121 @@
+//! One client: where it works, its tools, its end.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringfence::model::Result;
+use ringfence::permission::ApprovalService;
+use ringfence::tools::{LocalTools, Tools};
+use rmcp::RoleServer;
+use rmcp::service::Peer;
+
+use crate::call::Running;
+use crate::desk::Calls;
+use crate::options::Options;
+use crate::roots;
+
+/// What a session works with once it is known where.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) tools: Tools,
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) ledger: PathBuf,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Ending processes takes its moment, which nobody here should wait for.
+        let tools = self.tools.clone();
+        std::thread::spawn(move || tools.dispose());
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) options: Options,
+    /// In the ledger.
+    pub(crate) key: String,
+    pub(crate) calls: Arc<Calls>,
+    /// Whoever runs commands in the shell: one at a time, in the order in which they came.
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    /// Calls that wait for an answer from elsewhere, by the question's id.
+    pub(crate) held: Mutex<BTreeMap<String, Running>>,
+    /// A person was asked whether it goes on, and said no.
+    pub(crate) over: AtomicBool,
+    opened: tokio::sync::Mutex<Option<Arc<Opened>>>,
+}
+
+impl Session {
+    pub(crate) fn new(options: Options) -> Self {
+        Self {
+            options,
+            key: format!("mcp-{}", uuid::Uuid::now_v7().simple()),
+            calls: Arc::default(),
+            turn: Arc::default(),
+            held: Mutex::default(),
+            over: AtomicBool::new(false),
+            opened: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The tools, made when they are first needed: only then can the client be asked for its roots.
+    pub(crate) async fn open(&self, peer: &Peer<RoleServer>) -> Result<Arc<Opened>> {
+        let mut opened = self.opened.lock().await;
+        if let Some(opened) = &*opened {
+            return Ok(Arc::clone(opened));
+        }
+        let directories = roots::directories(&self.options.projects, peer).await?;
+        let made = Arc::new(self.make(directories)?);
+        *opened = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn make(&self, directories: Vec<PathBuf>) -> Result<Opened> {
+        let more = directories.get(1..).unwrap_or_default();
+        let setup = (self.options.load)(&directories[0], more)?;
+        let calls = Arc::clone(&self.calls);
+        let local = LocalTools {
+            service: Some(Arc::clone(&calls) as Arc<dyn ApprovalService>),
+            ledger: self.options.ledger.clone(),
+            session_key: Some(self.key.clone()),
+            code_reader: self.options.code_reader.clone(),
+            require: self.options.require.clone(),
+            stage: self.options.stage.clone(),
+            ..LocalTools::default()
+        };
+        let tools = local.open(&setup)?;
+        tools.listen(Arc::new(move |event| calls.hear(event)));
+        Ok(Opened { tools, directories, ledger: setup.ledger_path() })
+    }
+
+    /// The client's roots are others now: what was opened for the old ones ends, and what was granted with it.
+    pub(crate) async fn moved(&self, peer: &Peer<RoleServer>) {
+        let Ok(now) = roots::directories(&self.options.projects, peer).await else { return };
+        let mut opened = self.opened.lock().await;
+        if opened.as_ref().is_some_and(|opened| opened.directories != now) {
+            self.forget_held();
+            *opened = None;
+        }
+    }
+
+    fn forget_held(&self) {
+        std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Ends everything, and waits for it.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.forget_held();
+        if let Ok(mut opened) = self.opened.try_lock()
+            && let Some(opened) = opened.take()
+        {
+            opened.tools.cancel();
+            opened.tools.dispose();
+        }
+        if let Some(ledger) = &self.options.ledger {
+            ledger.flush();
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What programs around the tools do without calling one: look, and ask a person ahead of time.
+
+use std::path::Path;
+
+use ringfence_model::{Access, Assurance, Decision, Error, ErrorKind, Grant, GrantScope, Result};
+use serde_json::json;
+
+use super::journal::CallRef;
+use super::result::ToolResult;
+use super::run::refused;
+use super::toolbox::Tools;
+use crate::permission::{Permission, PermissionKind};
+
+/// Characters of an agent's own reason that a person is shown.
+const LONGEST_REASON: usize = 300;
+
+impl Tools {
+    /// Which layers hold.
+    #[must_use]
+    pub fn assurance(&self) -> Assurance {
+        self.room.assurance()
+    }
+
+    /// The directory that the tools work in.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        self.shared.files.workspace().host_path()
+    }
+
+    /// A file of the workspace as it is, under the same rules as the tool `read`, and without a question.
+    pub fn content(&self, path: &str) -> Result<Vec<u8>> {
+        self.shared.files.bytes(path, &self.shared.desk.granted())
+    }
+
+    /// Asks a person for a path before a command needs it. What is allowed holds for the session, never longer; the
+    /// path is shown as what it really is, and the reason as what the agent says.
+    #[must_use]
+    pub fn request_access(&self, id: &str, path: &Path, access: Access, reason: &str) -> ToolResult {
+        let outcome = self.ask_for(id, path, access, reason);
+        outcome.unwrap_or_else(|error| ToolResult::of_error(&error))
+    }
+
+    fn ask_for(&self, id: &str, path: &Path, access: Access, reason: &str) -> Result<ToolResult> {
+        let desk = &self.shared.desk;
+        if let Some(ended) = desk.ended() {
+            return Ok(ToolResult::failed(ended.error_kind, ended.message).with("reason", "run_ended"));
+        }
+        let real = self.workspace().join(path).canonicalize().map_err(|error| {
+            Error::new(ErrorKind::NotFound, format!("no such path: {}", path.display())).caused_by(error)
+        })?;
+        let resource = desk.redact().redact(&real.to_string_lossy()).into_owned();
+        let grant = Grant { recursive: real.is_dir(), path: real, access, scope: GrantScope::Session };
+        let reason: String = reason.chars().take(LONGEST_REASON).collect();
+        let why = if reason.is_empty() {
+            "the agent gave no reason".to_owned()
+        } else {
+            format!("the agent says: {}", desk.redact().redact(&reason))
+        };
+        let wanted = json!({ "access": access, "recursive": grant.recursive, "resource": resource });
+        let permission = Permission {
+            kind: PermissionKind::SandboxAccess,
+            access: Some(access),
+            options: vec![Decision::AllowSession, Decision::Deny, Decision::Abort],
+            resource,
+            grant: Some(grant),
+            ..Permission::tool("request_permission", &why, &wanted, desk.redact())
+        };
+        let call = CallRef { id: id.to_owned(), tool: "request_permission".to_owned(), execution: None };
+        let outcome = desk.ask(permission.clone(), &call);
+        desk.take_said(&call);
+        if !outcome.allows() {
+            return Ok(refused(&permission, &outcome));
+        }
+        let text = format!("allowed for this session: {access} {}\n", permission.resource);
+        Ok(ToolResult::text(text).with("resource", permission.resource).with("access", json!(access)))
+    }
+}
