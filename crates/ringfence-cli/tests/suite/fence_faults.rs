@@ -1,6 +1,6 @@
 //! Killed at any moment, ringfence leaves nothing: no process, mount, control group or file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,13 @@ fn control_groups(owners: &[u32]) -> Vec<PathBuf> {
 fn temporary_files() -> Vec<PathBuf> {
     let in_directory = |directory: &str| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-        entries.filter(|path| path.to_string_lossy().contains("ringfence")).collect()
+        // Directories of this form may be those of other runs beside this one; ours would be below TMPDIR.
+        let is_anothers = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.strip_prefix("ringfence-").is_some_and(|rest| rest.len() == 16)
+        };
+        let named = entries.filter(|path| path.to_string_lossy().contains("ringfence"));
+        named.filter(|path| !is_anothers(path)).collect()
     };
     ["/tmp", "/var/tmp", "/dev/shm", "/run"].into_iter().flat_map(in_directory).collect()
 }
@@ -49,6 +55,8 @@ fn a_hundred_kills_leave_nothing() {
     room.write(".env", "canary");
     room.write(".git/config", "[core]\n");
     room.write("sub/.env", "canary");
+    let temporary = room.home.parent().unwrap().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
     let before = (names(&room.project), mounts(), temporary_files());
     let started = Instant::now();
     let (mut running, mut owners) = (0, Vec::new());
@@ -58,6 +66,7 @@ fn a_hundred_kills_leave_nothing() {
         );
         let mut child = room
             .command(&["run", "--quiet", "--memory", "512M", "--processes", "100", "-c", &text])
+            .env("TMPDIR", &temporary)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -87,6 +96,7 @@ fn a_hundred_kills_leave_nothing() {
         left.iter().all(|path| path.starts_with(room.home.parent().unwrap())),
         "files are left: {left:?}"
     );
+    assert_eq!(names(&temporary), [] as [PathBuf; 0], "temporary files are left");
     let home: Vec<_> =
         std::fs::read_dir(&room.home).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert!(home.iter().all(|name| name == "project" || name == ".ringfence"), "{home:?}");
