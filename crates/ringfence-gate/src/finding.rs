@@ -71,6 +71,12 @@ pub struct Finding {
     pub command: Option<u32>,
 }
 
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} [{}/{}]", self.message, self.check, self.rule)
+    }
+}
+
 /// How a finding is to be reported: the parts that do not depend on the place.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {

@@ -122,6 +122,20 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The name of the check that decided; `composite` when all of them let it pass.
+    pub fn check(&self) -> &'static str {
+        self.deciding().map_or("composite", |finding| finding.check)
+    }
+
+    /// What there is to say about it when it passes, or the finding that stops it.
+    pub fn passed(&self) -> Result<&[Finding], &Finding> {
+        self.deciding().map_or(Ok(&self.findings), Err)
+    }
+
+    fn deciding(&self) -> Option<&Finding> {
+        self.findings.first().filter(|finding| finding.decision != Decision::Allow)
+    }
+
     /// What a refusal is recorded as: the kind of the check that decided.
     pub fn violation(&self) -> Option<ViolationKind> {
         self.findings.first().filter(|finding| finding.decision == Decision::Deny).map(|finding| finding.kind)

@@ -301,6 +301,28 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_decided_in_order() {
+        let mut policy = NetworkPolicy {
+            allowed_hosts: vec![".example.com".into()],
+            blocked_hosts: vec!["bad.example.com".into()],
+            allowed_ports: vec![443],
+            blocked_ports: vec![22],
+            ..NetworkPolicy::default()
+        };
+        let reason =
+            |policy: &NetworkPolicy, host, port| check_network(policy, host, port).unwrap_err().reason;
+        // Each of these would also be refused by what comes later.
+        assert_eq!(reason(&policy, "bad.example.com", 22), "there is no network");
+        policy.allow_network = true;
+        assert_eq!(reason(&policy, "bad.example.com", 22), "bad.example.com is blocked by `bad.example.com`");
+        assert_eq!(reason(&policy, "else.org", 22), "else.org is not on the list of allowed hosts");
+        policy.allowed_ports.push(22);
+        assert_eq!(reason(&policy, "www.example.com", 22), "port 22 is blocked");
+        assert_eq!(reason(&policy, "www.example.com", 80), "port 80 is not on the list of allowed ports");
+        assert_eq!(check_network(&policy, "www.example.com", 443), Ok(()));
+    }
+
+    #[test]
     fn paths_follow_the_fence_and_the_names() {
         let filesystem = Filesystem {
             allow_write: vec![PathRule::built_in("/home/u/p"), PathRule::built_in("/tmp")],

@@ -7,6 +7,7 @@ mod suite {
     mod risk;
     mod robust;
     mod rules;
+    mod strict;
 }
 
 /// A file of tests that nobody lists here would never run.

@@ -5,6 +5,7 @@
 //! and then fenced in.
 
 mod error;
+mod files;
 mod project;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Here-documents whose delimiter is not what it seems.
 
 use ringfence_model::ViolationKind;
+use ringfence_model::config::Strictness;
 
 use super::{Check, Report};
 use crate::finding::Rule;
@@ -42,7 +43,7 @@ impl Check for Heredoc {
                     redir.span,
                     format!("the delimiter `{delimiter}` looks like an expansion"),
                 );
-            } else if !quoted && redir.expands {
+            } else if !quoted && (redir.expands || report.strictness == Strictness::Strict) {
                 report.add(UNQUOTED, redir.span, "the delimiter is not quoted, so the body expands");
             }
         }

@@ -7,11 +7,12 @@ use ringfence_model::ViolationKind;
 use ringfence_model::config::Strictness;
 
 use crate::code::reading::{CodeReader, Reading};
-use crate::finding::{Finding, Findings, Rule};
+use crate::finding::{Decision, Finding, Findings, Rule};
 use crate::shell::Cmd;
 use crate::value::Arg;
 
 mod characters;
+mod confirmation;
 mod disk;
 mod environment;
 mod evasion;
@@ -79,6 +80,7 @@ pub fn built_in() -> Vec<Box<dyn Check>> {
         Box::new(permissions::Permissions),
         Box::new(system::System),
         Box::new(sharing::Sharing),
+        Box::new(confirmation::Confirmation),
     ]
 }
 
@@ -96,6 +98,15 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// The rule as the strictness has it: what is asked about is refused when the checks are strict.
+    #[must_use]
+    pub fn by_strictness(&self, rule: Rule) -> Rule {
+        match self.strictness {
+            Strictness::Strict => Rule { decision: Decision::Deny, ..rule },
+            Strictness::Minimal | Strictness::Standard => rule,
+        }
+    }
+
     /// Adds a finding.
     pub fn add(&mut self, rule: Rule, span: Span, message: impl Into<String>) {
         self.add_about(None, rule, span, message);

@@ -33,7 +33,7 @@ impl Check for Pattern {
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
         let name = cmd.name;
         if name == "eval" && cmd.args.len() > 1 {
-            report.add(EVAL, cmd.span, "`eval` runs a text that was put together");
+            report.add(report.by_strictness(EVAL), cmd.span, "`eval` runs a text that was put together");
         } else if NETWORK_TOOLS.contains(&name) {
             report.add(NETWORK, cmd.span, format!("`{name}` uses the network"));
         } else if PROCESS_TOOLS.contains(&name) {

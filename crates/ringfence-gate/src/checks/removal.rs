@@ -9,6 +9,7 @@
 //! | below `/tmp`, `/var/tmp`, `/opt`, `/srv` | allow, with a note |
 //! | below the project | allow |
 
+use ringfence_model::config::Strictness;
 use ringfence_model::{Severity, ViolationKind};
 
 use super::{Check, Report};
@@ -65,6 +66,10 @@ const OUTSIDE: Rule =
     Rule::ask("outside-project", "remove only what is in the project, or let a person decide");
 const PROJECT: Rule = Rule::ask("whole-project", "name what is to go");
 const SCRATCH_RULE: Rule = Rule::note("scratch", "").at(Severity::Medium);
+
+const PARENT: Rule = Rule::note("parent-path", "name the directory itself").at(Severity::Critical);
+const PATTERN: Rule = Rule::deny("strict-wildcard", "name what is to go").at(Severity::High);
+const RECURSIVE: Rule = Rule::note("recursive", "").at(Severity::Medium);
 
 /// What becomes of a path when it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,9 +201,16 @@ impl Check for Removal {
     }
 
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
+        let option = |letter, long| has_option(cmd.rest(), Options::default(), letter, long);
+        let recursive =
+            cmd.is(&["rm", "srm", "grm"]) && (option('r', "--recursive") || option('R', "--recursive"));
+        let forced = option('f', "--force");
         for target in targets(cmd) {
             let Some(path) = cmd.path(&target.val) else { continue };
             judge(&path, cmd.place, &target, report);
+            if recursive {
+                manner(&target, forced, report);
+            }
         }
         if cmd.is(&["rm", "srm"]) && has_option(cmd.rest(), Options::default(), '\u{0}', "--no-preserve-root")
         {
@@ -206,8 +218,29 @@ impl Check for Removal {
         }
         if cmd.is(&["shred", "gshred", "wipe", "srm"]) && cmd.args.len() > 1 {
             let rule = Rule::ask("shred", "remove the file; what is shredded cannot come back");
-            report.add(rule, cmd.span, format!("`{}` destroys files beyond recovery", cmd.name));
+            report.add(
+                report.by_strictness(rule),
+                cmd.span,
+                format!("`{}` destroys files beyond recovery", cmd.name),
+            );
         }
+    }
+}
+
+/// How a tree is named that goes: up and down, or by a pattern.
+fn manner(target: &Arg, forced: bool, report: &mut Report<'_>) {
+    if target.show().split('/').any(|part| part == "..") {
+        report.add(PARENT, target.span, format!("`{}` leads upwards", target.show()));
+    }
+    if report.strictness == Strictness::Strict {
+        if forced && target.val.has_glob() {
+            report.add(
+                PATTERN,
+                target.span,
+                format!("`{}` may stand for more than was meant", target.show()),
+            );
+        }
+        report.add(RECURSIVE, target.span, format!("all below `{}` goes", target.show()));
     }
 }
 

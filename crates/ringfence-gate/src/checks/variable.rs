@@ -1,10 +1,11 @@
 //! Destructive words that only running can tell.
 
+use ringfence_bash::{Context, PartKind, Script, Span, Visitor, Word, WordRole, walk};
 use ringfence_model::config::Strictness;
 use ringfence_model::{Severity, ViolationKind};
 
 use super::{Check, Report};
-use crate::finding::{Decision, Rule};
+use crate::finding::Rule;
 use crate::path::AbsPath;
 use crate::shell::Cmd;
 use crate::shell::args::{Options, operands};
@@ -14,6 +15,8 @@ const REDIRECT: Rule =
     Rule::ask("redirect-to-variable", "set the variable in the same text, or write the file's name");
 const REMOVE: Rule = Rule::ask("remove-variable", "set the variable in the same text, or write the names");
 const CHANGE: Rule = Rule::note("chmod-variable", "write the names").at(Severity::Medium);
+
+const UNQUOTED: Rule = Rule::note("unquoted-variable", "put the variable into double quotes");
 
 /// Redirections to, removals of and permission changes on what a variable holds.
 #[derive(Debug)]
@@ -28,12 +31,18 @@ impl Check for Variable {
         ViolationKind::VariableInjection
     }
 
+    fn script(&self, script: &Script, report: &mut Report<'_>) {
+        if report.strictness == Strictness::Strict {
+            let mut unquoted = Unquoted(vec![]);
+            walk(script, &mut unquoted);
+            for span in unquoted.0 {
+                report.add(UNQUOTED, span, "the variable is not quoted, so its value is split into words");
+            }
+        }
+    }
+
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
-        let stricter = |rule: Rule| match report.strictness {
-            Strictness::Strict => Rule { decision: Decision::Deny, ..rule },
-            Strictness::Minimal | Strictness::Standard => rule,
-        };
-        let (redirect, remove) = (stricter(REDIRECT), stricter(REMOVE));
+        let (redirect, remove) = (report.by_strictness(REDIRECT), report.by_strictness(REMOVE));
         for redir in cmd.redirs.iter().filter(|redir| redir.writes()) {
             if let Some(target) = &redir.target
                 && !is_settled(cmd, &target.val)
@@ -82,6 +91,17 @@ impl Check for Variable {
             }
             _ => {}
         }
+    }
+}
+
+/// Variables that stand in a word without quotes.
+struct Unquoted(Vec<Span>);
+
+impl<'t> Visitor<'t> for Unquoted {
+    fn word(&mut self, _: &Context<'t>, role: WordRole, word: &'t Word) {
+        let split = matches!(role, WordRole::Name | WordRole::Argument | WordRole::Item);
+        let bare = word.parts.iter().filter(|part| split && matches!(part.kind, PartKind::Param(_)));
+        self.0.extend(bare.map(|part| part.span));
     }
 }
 

@@ -109,6 +109,30 @@ fn escalation_asks_but_not_past_a_denial() {
     assert_eq!(escalated("sudo ls"), Decision::Deny);
 }
 
+/// Deny list, mode deny, escalation, allow list, mode allow, then the question.
+#[test]
+fn a_command_is_decided_in_order() {
+    use Decision::*;
+    let decide = |mode, allow: &[&str], deny: &[&str], escalated| {
+        let gate = gate(mode, allow, deny, Strictness::Standard);
+        let mut request = Request::shell("git push --force", "/home/dev", "/home/dev/project");
+        request.escalated = escalated;
+        gate.judge(&request).decision
+    };
+    let both: &[&str] = &["git push"];
+    for mode in [SafetyMode::Allow, SafetyMode::Ask, SafetyMode::Deny] {
+        for escalated in [false, true] {
+            assert_eq!(decide(mode, both, both, escalated), Deny, "the deny list comes first");
+        }
+    }
+    assert_eq!(decide(SafetyMode::Deny, &[], &[], true), Deny, "mode deny comes before escalation");
+    assert_eq!(decide(SafetyMode::Ask, both, &[], true), Ask, "escalation comes before the allow list");
+    assert_eq!(decide(SafetyMode::Allow, both, &[], true), Ask, "and before mode allow");
+    assert_eq!(decide(SafetyMode::Ask, both, &[], false), Allow, "the allow list");
+    assert_eq!(decide(SafetyMode::Allow, &[], &[], false), Allow, "mode allow");
+    assert_eq!(decide(SafetyMode::Ask, &[], &[], false), Ask);
+}
+
 #[test]
 fn a_wrong_example_is_an_error_on_load() {
     let safety = SafetyConfig {

@@ -1,17 +1,17 @@
 //! The guard of a project.
 
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_fence::CreateOptions;
-use ringfence_gate::policy::{self, PathRules};
+use ringfence_gate::policy;
 use ringfence_gate::{Decision, Language};
 use ringfence_local::{Fence, Streams};
-use ringfence_model::config::{ConfigFile, Entry, GateMode};
+use ringfence_model::config::{ConfigFile, GateMode};
 use ringfence_model::{Access, Command, ExecRequest, ExecResult, Limits, Policy, Usage};
 
+use super::files::{Files, Rules};
 use super::{Guard, GuardError};
 use crate::config::EnvMap;
 use crate::gate::{CodeReader, Gatekeeper};
@@ -82,10 +82,14 @@ impl GuardBuilder {
         if let Some(reader) = self.reader {
             keeper = keeper.reading_code_by(reader);
         }
+        let policy = setup.policy();
+        let rules = Arc::new(Rules::new(&setup, policy.filesystem.clone()));
         Ok(ProjectGuard {
             name: self.name.unwrap_or_else(|| "ringfence".to_owned()),
             keeper,
-            policy: setup.policy(),
+            files: Files::new(Arc::clone(&rules), policy.limits.max_file_size_bytes)?,
+            rules,
+            policy,
             setup,
             fence,
             used: Mutex::default(),
@@ -99,6 +103,8 @@ pub struct ProjectGuard {
     name: String,
     setup: Arc<Setup>,
     policy: Policy,
+    rules: Arc<Rules>,
+    files: Files,
     keeper: Gatekeeper,
     fence: Option<Fence>,
     used: Mutex<Usage>,
@@ -131,18 +137,9 @@ impl ProjectGuard {
 
     fn allowed(&self, path: &Path, access: Access) -> Result<PathBuf, GuardError> {
         let resolved = self.resolved(path);
-        let config = &self.setup.loaded.config;
-        let texts = |list: &[Entry]| list.iter().map(|entry| entry.text.clone()).collect::<Vec<_>>();
-        let (sensitive, temporary) =
-            (texts(&config.additional_sensitive_files), texts(&config.allowed_tmp_paths));
-        let rules = PathRules {
-            sensitive: &sensitive,
-            strict: config.strict_sensitive_files,
-            // A project below a temporary directory is a project.
-            temporary: (!resolved.starts_with(&self.setup.project)).then_some(temporary.as_slice()),
-        };
-        policy::check_path(&self.policy.filesystem, &rules, &resolved, access).map_err(|refusal| {
-            GuardError::PathAccessDenied { path: path.to_owned(), reason: refusal.reason }
+        self.rules.check(&resolved, access).map_err(|refusal| GuardError::PathAccessDenied {
+            path: path.to_owned(),
+            reason: refusal.reason,
         })?;
         Ok(resolved)
     }
@@ -152,21 +149,11 @@ impl ProjectGuard {
         if verdict.decision == Decision::Allow || self.keeper.mode() == GateMode::Off {
             return Ok(());
         }
-        let first = verdict.findings.first();
-        let why = first.map_or_else(
-            || verdict.risk.reason.clone(),
-            |finding| format!("{} [{}/{}]", finding.message, finding.check, finding.rule),
-        );
+        let why = match verdict.passed() {
+            Err(finding) => finding.to_string(),
+            Ok(_) => verdict.risk.reason.clone(),
+        };
         Err(GuardError::CommandNotAllowed(why))
-    }
-
-    fn fits(&self, resource: &str, current: u64) -> Result<(), GuardError> {
-        match self.policy.limits.max_file_size_bytes {
-            Some(limit) if current > limit => {
-                Err(GuardError::ResourceLimitExceeded { resource: resource.to_owned(), current, limit })
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -234,21 +221,11 @@ impl Guard for ProjectGuard {
     }
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>, GuardError> {
-        let resolved = self.allowed(path, Access::Read)?;
-        let failed =
-            |error: std::io::Error| GuardError::Internal(format!("cannot read {}: {error}", path.display()));
-        let mut file = std::fs::File::open(&resolved).map_err(failed)?;
-        self.fits("bytes of a file", file.metadata().map_err(failed)?.len())?;
-        let mut content = Vec::new();
-        file.read_to_end(&mut content).map_err(failed)?;
-        Ok(content)
+        self.files.read(path, &self.allowed(path, Access::Read)?)
     }
 
     fn write_file(&self, path: &Path, content: &[u8]) -> Result<(), GuardError> {
-        let resolved = self.allowed(path, Access::Write)?;
-        self.fits("bytes of a file", content.len() as u64)?;
-        std::fs::write(&resolved, content)
-            .map_err(|error| GuardError::Internal(format!("cannot write {}: {error}", path.display())))
+        self.files.write(path, &self.allowed(path, Access::Write)?, content)
     }
 
     fn is_active(&self) -> bool {

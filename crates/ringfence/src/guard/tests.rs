@@ -79,6 +79,67 @@ fn files_are_read_and_written_where_they_may_be() {
 }
 
 #[test]
+fn nothing_that_is_swapped_meanwhile_is_read_or_written() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let place = Place::new();
+    let guard = place.guard("{}");
+    let project = place.root.path().join("home/project");
+    let secret = place.root.path().join("home/.ssh");
+    std::fs::create_dir_all(&secret).unwrap();
+    std::fs::write(secret.join("config"), "secret").unwrap();
+    std::fs::create_dir(project.join("good")).unwrap();
+    std::fs::write(project.join("good/config"), "open").unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0.. {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                let target = if round % 2 == 0 { secret.clone() } else { project.join("good") };
+                let next = project.join("next");
+                let _ = std::fs::remove_file(&next);
+                std::os::unix::fs::symlink(target, &next).unwrap();
+                std::fs::rename(&next, project.join("way")).unwrap();
+            }
+        });
+        for _ in 0..3000 {
+            if let Ok(content) = guard.read_file(Path::new("way/config")) {
+                assert_eq!(content, b"open");
+            }
+            let _ = guard.write_file(Path::new("way/written"), b"x");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(!secret.join("written").exists());
+    std::fs::remove_file(project.join("way")).unwrap();
+    std::os::unix::fs::symlink(project.join("good"), project.join("way")).unwrap();
+    assert_eq!(guard.read_file(Path::new("way/config")).unwrap(), b"open");
+}
+
+#[test]
+fn hosts_and_ports_are_answered_one_by_one() {
+    let place = Place::new();
+    let guard = place.guard(
+        // The local fence never gives a network; where somebody else does, the lists decide.
+        r#"{ "provider": "docker", "enabled": false, "allowNetwork": true, "allowedHosts": ["example.com", ".rust-lang.org"],
+             "blockedHosts": ["evil.rust-lang.org"], "allowedPorts": [443, 8443], "blockedPorts": [8443] }"#,
+    );
+    guard.check_network("example.com", 443).unwrap();
+    guard.check_network("static.rust-lang.org", 443).unwrap();
+    for (host, port, reason) in [
+        ("evil.rust-lang.org", 443, "blocked by"),
+        ("other.example", 443, "not on the list of allowed hosts"),
+        ("example.com", 8443, "port 8443 is blocked"),
+        ("example.com", 80, "not on the list of allowed ports"),
+    ] {
+        let error = guard.check_network(host, port).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+        assert!(matches!(error, GuardError::NetworkAccessDenied { port: of, .. } if of == port));
+    }
+}
+
+#[test]
 fn commands_are_judged_then_fenced_in() {
     let place = Place::new();
     let guard = place.guard("{}");
