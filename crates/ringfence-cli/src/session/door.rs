@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ringfence::gate::{Gatekeeper, Passed, Verdict};
+use ringfence::gate::{Gatekeeper, Passed, Verdict, Whereabouts};
 use ringfence::model::{Command, Decision, ExecResult};
 
 use super::permission::Counter;
@@ -15,10 +15,7 @@ pub(crate) struct Door {
     keeper: Gatekeeper,
     shell: String,
     counter: Arc<Counter>,
-    /// Where the shell is; none when that cannot be told.
-    cwd: Option<String>,
-    /// Where it will be when what was admitted last is done.
-    next: Option<String>,
+    whereabouts: Whereabouts,
     /// Commands that were allowed for the session.
     allowed: BTreeSet<String>,
 }
@@ -28,13 +25,11 @@ const MOST_ALLOWED: usize = 1024;
 
 impl Door {
     pub(crate) fn new(keeper: &Gatekeeper, shell: &str, counter: &Arc<Counter>) -> Self {
-        let cwd = Some(keeper.project().to_owned());
         Self {
             keeper: keeper.clone(),
             shell: shell.to_owned(),
             counter: Arc::clone(counter),
-            next: cwd.clone(),
-            cwd,
+            whereabouts: Whereabouts::new(keeper.project()),
             allowed: BTreeSet::new(),
         }
     }
@@ -46,8 +41,8 @@ impl Door {
             }
             self.counter.ask_about_command(&self.shell, code, verdict)
         };
-        self.next.clone_from(&self.cwd);
-        let admission = match self.keeper.admit(command, self.cwd.as_deref(), &ask) {
+        self.whereabouts.stays();
+        let admission = match self.keeper.admit(command, self.whereabouts.cwd(), &ask) {
             Ok(admission) => admission,
             Err(refusal) => return Judged::Refused(refusal),
         };
@@ -57,19 +52,12 @@ impl Door {
         {
             self.allowed.insert(admission.code.clone());
         }
-        self.next.clone_from(&admission.verdict.cwd);
+        self.whereabouts.heads_for(admission.verdict.cwd.as_deref());
         Judged::Admitted(admission)
     }
 
     /// What was admitted has ended, or could not run.
     pub(crate) fn follow(&mut self, result: Option<&ExecResult>) {
-        self.cwd = match result {
-            // A shell that had to be replaced begins where the first one did.
-            Some(result) if result.restarted => Some(self.keeper.project().to_owned()),
-            Some(result) if result.exit_code == 0 => self.next.take(),
-            // Only some of it may have been done.
-            _ if self.next == self.cwd => self.next.take(),
-            _ => None,
-        };
+        self.whereabouts.follow(result);
     }
 }

@@ -8,6 +8,7 @@
 
 mod outcome;
 mod quote;
+mod whereabouts;
 mod worker;
 
 use std::path::PathBuf;
@@ -17,10 +18,13 @@ pub use ringfence_gate::reading::{CodeReader, InProcess};
 pub use ringfence_gate::rules::{CommandRule, List, RuleError};
 pub use ringfence_gate::{Decision, Finding, Gate, Language, Options, Request, Verdict, policy, risk, rules};
 use ringfence_model::config::{GateMode, Launcher};
-use ringfence_model::{Access, Command, Decision as Answer, DenyReason, PathOutcome, Policy, Result};
+use ringfence_model::{
+    Access, Command, Decision as Answer, DenyReason, Filesystem, PathOutcome, Policy, Result,
+};
 
 pub use outcome::{Admission, EVENT, Passed, REFUSED, Refusal, Why, invalid_rule};
 pub use quote::text_of;
+pub use whereabouts::Whereabouts;
 pub use worker::{READ_CODE, Worker, serve_reader};
 
 use crate::config::{self, Change};
@@ -137,19 +141,26 @@ impl Gatekeeper {
         config::add_rule(&self.user_file, List::Allow, rule)
     }
 
-    /// Whether everything that would be asked about is what the fence refuses, and asks about itself: a file on
-    /// the deny list, or a connection. A file that a person granted was asked about before.
     fn is_left_to_the_fence(&self, verdict: &Verdict) -> bool {
-        let Some(policy) = self.policy() else { return false };
-        let held = |path: &String| {
-            let decided = policy.filesystem.decide(path.as_ref(), Access::Read);
-            decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)
-        };
-        let mut asking = verdict.findings.iter().filter(|finding| finding.decision == Decision::Ask);
-        asking.all(|finding| match (finding.check, finding.rule) {
-            ("secrets", _) => finding.path.as_ref().is_some_and(held),
-            ("system", "raw-connection") => !policy.network.allow_network,
-            _ => false,
+        self.policy().is_some_and(|policy| {
+            left_to_the_fence(verdict, &policy.filesystem, !policy.network.allow_network)
         })
     }
+}
+
+/// Whether everything that would be asked about is what a fence with these rules refuses, and asks about itself: a
+/// file on the deny list, or, where it holds those, a connection. A file that a person granted was asked about
+/// before.
+#[must_use]
+pub fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: bool) -> bool {
+    let held = |path: &String| {
+        let decided = rules.decide(path.as_ref(), Access::Read);
+        decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)
+    };
+    let mut asking = verdict.findings.iter().filter(|finding| finding.decision == Decision::Ask);
+    asking.all(|finding| match (finding.check, finding.rule) {
+        ("secrets", _) => finding.path.as_ref().is_some_and(held),
+        ("system", "raw-connection") => holds_connections,
+        _ => false,
+    })
 }

@@ -79,7 +79,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(code: &str, verdict: Verdict, why: Why, user_file: &Path) -> Self {
+    pub(crate) fn new(code: &str, verdict: Verdict, why: Why, user_file: &Path) -> Self {
         Self { code: code.to_owned(), verdict, why, user_file: user_file.to_owned() }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_fence::{Approval, CreateOptions, EventSink, Hooks, Provider, Registry, Sandbox};
-use ringfence_model::{Decision, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Result};
+use ringfence_model::{Decision, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Policy, Result};
 
 use super::place::{Place, scope_key};
 use super::slots::{Held, Slot, Slots};
@@ -68,7 +68,13 @@ impl Manager {
     /// Nothing is made yet, and no provider is looked up.
     #[must_use]
     pub fn new(setup: Setup, registry: Registry, options: ManagerOptions) -> Self {
-        Self::sharing(Arc::new(setup), BTreeMap::new(), registry, options)
+        Self::of(Arc::new(setup), registry, options)
+    }
+
+    /// As [`new`](Self::new), of a set-up that others use too.
+    #[must_use]
+    pub fn of(setup: Arc<Setup>, registry: Registry, options: ManagerOptions) -> Self {
+        Self::sharing(setup, BTreeMap::new(), registry, options)
     }
 
     fn sharing(
@@ -171,6 +177,47 @@ impl Manager {
         self.slots.grant(&self.key_of(&status), grant, |slot| self.make(&status, slot)).await
     }
 
+    /// Runs one command with one more grant, which ends with it: in a sandbox of its own, unless there is no fence.
+    pub async fn execute_granted(
+        &self,
+        session: &str,
+        grant: Grant,
+        request: ExecRequest,
+        events: EventSink<'_>,
+    ) -> Result<ExecResult> {
+        let status = self.status(session);
+        if !status.sandboxed {
+            return self.execute(session, request, events).await;
+        }
+        let slot = Arc::new(Slot::default());
+        for kept in self.grants(session) {
+            slot.keep(kept);
+        }
+        slot.keep(grant);
+        let held = self.make_as(&status, slot, None).await?;
+        let result = held.sandbox.execute(request, events).await;
+        held.destroy().await?;
+        result
+    }
+
+    /// Whether anybody is asked about refusals while a command waits.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.options.approval.is_some()
+    }
+
+    /// Where a session works, and the rules that hold there.
+    pub fn place(&self, session: &str) -> Result<(Place, Policy)> {
+        let status = self.status(session);
+        let setup = self.setup_of(&status);
+        if !status.sandboxed {
+            return Ok((Place::of_the_project(setup), setup.policy()));
+        }
+        let place = Place::find(setup, &self.key_of(&status))?;
+        let policy = policy(setup, &place, &self.grants(session));
+        Ok((place, policy))
+    }
+
     /// What was granted for the session.
     #[must_use]
     pub fn grants(&self, session: &str) -> Vec<Grant> {
@@ -227,16 +274,16 @@ impl Manager {
     }
 
     async fn make(&self, status: &RuntimeStatus, slot: Arc<Slot>) -> Result<Held> {
+        self.make_as(status, slot, Some(self.key_of(status))).await
+    }
+
+    /// `name` is what the provider may call it by; none for one beside the session's own.
+    async fn make_as(&self, status: &RuntimeStatus, slot: Arc<Slot>, name: Option<String>) -> Result<Held> {
         let setup = self.setup_of(status);
         let config = &setup.loaded.config;
         let provider = self.provider(&config.provider)?;
-        let key = self.key_of(status);
-        let place = Arc::new(Place::find(setup, &key)?);
-        let grants = slot.grants();
-        let mut inputs = PolicyInputs::new(&place.cwd, &setup.home, &setup.ringfence_home, &setup.env);
-        inputs.grants = &grants;
-        let mut policy = setup.loaded.policy(&inputs);
-        place.open_in(&mut policy);
+        let place = Arc::new(Place::find(setup, &self.key_of(status))?);
+        let policy = policy(setup, &place, &slot.grants());
         let provider_options = if config.provider == "local" {
             setup.local_options(&self.options.require, self.options.stage.as_deref())?
         } else {
@@ -248,7 +295,7 @@ impl Manager {
             environment: setup.env.clone(),
             provider_options,
             hooks: Hooks {
-                scope_key: Some(key),
+                scope_key: name,
                 approval: self.options.approval.clone().map(|approval| remembering(approval, slot)),
                 background: None,
             },
@@ -266,6 +313,14 @@ impl Manager {
         let sandbox = provider.create(options).await?;
         Ok(Held { sandbox, provider, place: Arc::new(Place::of_the_project(setup)) })
     }
+}
+
+fn policy(setup: &Setup, place: &Place, grants: &[Grant]) -> Policy {
+    let mut inputs = PolicyInputs::new(&place.cwd, &setup.home, &setup.ringfence_home, &setup.env);
+    inputs.grants = grants;
+    let mut policy = setup.loaded.policy(&inputs);
+    place.open_in(&mut policy);
+    policy
 }
 
 /// What a person allows while a command waits holds after a rebuild too.

@@ -22,7 +22,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    async fn destroy(&self) -> Result<()> {
+    pub(super) async fn destroy(&self) -> Result<()> {
         let destroyed = self.provider.destroy(self.sandbox.id()).await;
         // A provider that does not know it any more has left it to itself.
         self.sandbox.dispose().await?;

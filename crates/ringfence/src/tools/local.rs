@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence_fence::CreateOptions;
+use ringfence_fence::{CreateOptions, Registry};
 use ringfence_gate::reading::CodeReader;
 use ringfence_gate::risk::Risk;
 use ringfence_gate::{Gate, Options};
@@ -13,16 +13,18 @@ use ringfence_local::approval::AskAbout;
 use ringfence_local::native::Native;
 use ringfence_model::config::{Ask, WorkspaceAccess};
 use ringfence_model::environment::holds_secret;
-use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_model::{Error, ErrorKind, Filesystem, Result};
 use ringfence_workspace::{Mode, Workspace, WorkspaceOptions};
 
 use super::journal::Journal;
 use super::languages::Languages;
 use super::local_room::LocalRoom;
+use super::manager_room::ManagerRoom;
 use super::policy::{PolicyLayer, ToolPolicy};
 use super::room::Room;
 use super::router::Extensions;
 use super::toolbox::{Budget, Tools, ToolsOptions};
+use crate::manager::{Manager, ManagerOptions};
 use crate::permission::{ApprovalService, ConfigFileKeeper, Desk, DeskOptions, Keeper};
 use crate::setup::Setup;
 
@@ -110,13 +112,43 @@ impl LocalTools {
             provider_options: setup.local_options(&self.require, self.stage.as_deref())?,
             ..CreateOptions::new(setup.project.clone(), policy)
         })?;
+        let desk = self.desk(setup);
+        let filesystem = native.policy().filesystem.clone();
+        let room = Arc::new(LocalRoom::new(Arc::new(native), Arc::clone(&desk)));
+        let workspace =
+            Workspace::open(&setup.project, WorkspaceOptions { mode, ..WorkspaceOptions::default() })?;
+        self.assembled(setup, desk, room, workspace, filesystem)
+    }
+
+    /// The tools of one session in the sandbox that a manager gives it: by the mode, scope, workspace access and
+    /// provider of the configuration. Disposing of the tools shuts the manager down.
+    pub fn open_managed(
+        self,
+        setup: &Arc<Setup>,
+        registry: Registry,
+        session: &str,
+        warn: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Tools> {
+        let desk = self.desk(setup);
+        let options = ManagerOptions { approval: desk.live(), ..ManagerOptions::new(setup, warn) };
+        let manager = Manager::of(Arc::clone(setup), registry, options);
+        let (place, policy) = manager.place(session)?;
+        let mode = if place.access == WorkspaceAccess::Ro { Mode::ReadOnly } else { Mode::ReadWrite };
+        let workspace =
+            Workspace::open(&place.cwd, WorkspaceOptions { mode, ..WorkspaceOptions::default() })?;
+        let room = Arc::new(ManagerRoom::new(Arc::new(manager), session));
+        self.assembled(setup, desk, room, workspace, policy.filesystem)
+    }
+
+    fn desk(&self, setup: &Setup) -> Arc<Desk> {
+        let config = &setup.loaded.config;
         let named = setup.env.iter().filter(|(name, _)| name.to_str().is_some_and(holds_secret));
         let values = named.filter_map(|(_, value)| value.to_str().map(str::to_owned));
-        let secrets: Arc<dyn Redact> = Arc::new(Secrets::new(values.chain(self.secrets)));
-        let journal = Arc::new(Journal::new(self.ledger, secrets, self.session_key));
-        let desk = Arc::new(Desk::new(
+        let secrets: Arc<dyn Redact> = Arc::new(Secrets::new(values.chain(self.secrets.iter().cloned())));
+        let journal = Arc::new(Journal::new(self.ledger.clone(), secrets, self.session_key.clone()));
+        Arc::new(Desk::new(
             DeskOptions {
-                service: self.service,
+                service: self.service.clone(),
                 timeout: Duration::from_millis(config.safety.approval_timeout_ms),
                 about: match config.ask {
                     Ask::Never => None,
@@ -126,7 +158,18 @@ impl LocalTools {
                 keeper: Some(Arc::new(ConfigFileKeeper(config_file(setup))) as Arc<dyn Keeper>),
             },
             journal,
-        ));
+        ))
+    }
+
+    fn assembled(
+        self,
+        setup: &Setup,
+        desk: Arc<Desk>,
+        room: Arc<dyn Room>,
+        workspace: Workspace,
+        filesystem: Filesystem,
+    ) -> Result<Tools> {
+        let config = &setup.loaded.config;
         let options = Options::from_config(&config.safety, config.validation_strictness)
             .map_err(|error| Error::new(ErrorKind::InvalidConfig, error.to_string()))?;
         let gate = Gate::new(options);
@@ -136,14 +179,9 @@ impl LocalTools {
         };
         let mut layers = self.layers;
         layers.push(PolicyLayer::sandbox(&config.tools));
-        let filesystem = native.policy().filesystem.clone();
-        let room: Arc<dyn Room> = Arc::new(LocalRoom::new(Arc::new(native), Arc::clone(&desk)));
         Ok(Tools::new(ToolsOptions {
             room,
-            workspace: Workspace::open(
-                &setup.project,
-                WorkspaceOptions { mode, ..WorkspaceOptions::default() },
-            )?,
+            workspace,
             filesystem,
             gate,
             safety: config.safety.clone(),

@@ -13,10 +13,10 @@
 //! | [`router`], [`agent_command`] | lines that are not for the shell |
 //! | `run`, [`languages`], `jobs` | commands and code, and those in the background |
 //! | `file_tools`, `files`, `guard` | files |
-//! | [`room`], [`local_room`] | where commands run |
+//! | [`room`], [`local_room`], [`manager_room`] | where commands run |
 //! | [`result`], [`event`], [`journal`] | what comes of it, and who hears of it |
 //! | [`steps`] | the same for agents that stop at each question |
-//! | [`local`] | all of it for a project on this machine, in one call |
+//! | [`local`] | all of it for a project on this machine, or for a session of a manager, in one call |
 
 pub mod agent_command;
 pub mod args;
@@ -34,6 +34,7 @@ pub mod languages;
 pub mod local;
 #[cfg(target_os = "linux")]
 pub mod local_room;
+pub mod manager_room;
 pub mod policy;
 pub mod restricted;
 pub mod result;
@@ -49,6 +50,7 @@ pub use journal::Journal;
 pub use languages::{Language, Languages};
 #[cfg(target_os = "linux")]
 pub use local::LocalTools;
+pub use manager_room::ManagerRoom;
 pub use policy::{PolicyLayer, ToolPolicy};
 pub use restricted::Restriction;
 pub use result::ToolResult;

@@ -142,7 +142,7 @@ impl Jobs for JobsOf {
 }
 
 /// As a policy holds it: a grant for once holds in no policy.
-fn lasting(grant: &Grant) -> Grant {
+pub(crate) fn lasting(grant: &Grant) -> Grant {
     Grant { scope: GrantScope::Session, ..grant.clone() }
 }
 

@@ -1,5 +1,7 @@
 //! Tools that run things: `bash`, `run_code`; and the judgement before them.
 
+use std::sync::{MutexGuard, PoisonError};
+
 use ringfence_fence::approve::Question;
 use ringfence_gate::policy::{Descriptor, Tool, ToolQuestion, decide_tool};
 use ringfence_gate::{Decision as Verdict, Language, Request};
@@ -7,7 +9,7 @@ use ringfence_ledger::now_ms;
 use ringfence_model::config::{GateMode, SafetyMode};
 use ringfence_model::{
     Access, Decision, DenyReason, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Grant, GrantScope,
-    PathOutcome, Result, Stdin, Violation,
+    PolicyMode, Result, Stdin, Violation,
 };
 use serde_json::{Value, json};
 
@@ -20,6 +22,7 @@ use super::languages::{Prepared, Snapshot, for_gate};
 use super::result::ToolResult;
 use super::router::{self, Route};
 use super::toolbox::Tools;
+use crate::gate::{Refusal, Whereabouts, Why, left_to_the_fence};
 use crate::permission::{Outcome, Permission};
 
 /// How often code may be edited before it runs.
@@ -93,6 +96,7 @@ impl Tools {
     ) -> Result<ToolResult> {
         if args.restart {
             self.room.restart()?;
+            *self.whereabouts() = self.at_the_start();
             if text.is_empty() {
                 return Ok(self
                     .begin(call)
@@ -110,8 +114,9 @@ impl Tools {
         request.timeout_ms = args.timeout_ms;
         request.stdin =
             args.stdin.as_ref().map_or(Stdin::Empty, |text| Stdin::Bytes(text.clone().into_bytes()));
-        let result = self.execute(call, &code, &request)?;
-        Ok(ToolResult::of_execution(&result, self.shared.desk.redact()))
+        let result = self.execute(call, &code, &request);
+        self.whereabouts().follow(result.as_ref().ok());
+        Ok(ToolResult::of_execution(&result?, self.shared.desk.redact()))
     }
 
     pub(crate) fn run_code(
@@ -164,10 +169,14 @@ impl Tools {
         Ok(judged.and_then(|code| self.begin(call).map(|()| code)))
     }
 
-    /// Home and working directory, as the gate wants them.
+    /// Home and the shell's directory, as the gate wants them: empty when it cannot be told.
     fn places(&self) -> (String, String) {
-        let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
-        (text(&self.shared.home), text(self.shared.files.workspace().host_path()))
+        let home = self.shared.home.to_string_lossy().into_owned();
+        (home, self.whereabouts().cwd().unwrap_or_default().to_owned())
+    }
+
+    fn whereabouts(&self) -> MutexGuard<'_, Whereabouts> {
+        self.whereabouts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The gate's judgement, and a person's where it asks for one. Gives the code that may run.
@@ -183,16 +192,22 @@ impl Tools {
         if shared.safety.gate == GateMode::Off {
             return Ok(code.to_owned());
         }
-        let (home, cwd) = self.places();
+        let (home, shells) = self.places();
+        let project = shared.files.workspace().host_path().to_string_lossy().into_owned();
+        // Code runs in the workspace, wherever the shell is.
+        let cwd = if call.tool == "run_code" { project.clone() } else { shells };
         let mut code = code.to_owned();
         let mut arguments = arguments.clone();
         for _ in 0..=MOST_EDITS {
             let request = Request {
-                project: Some(cwd.clone()),
+                project: Some(project.clone()),
                 escalated,
                 ..Request::new(language, code.clone(), home.clone(), cwd.clone())
             };
             let verdict = shared.gate.judge(&request);
+            if call.tool == "bash" {
+                self.whereabouts().heads_for(verdict.cwd.as_deref());
+            }
             let risky = shared.confirm_from.is_some_and(|level| verdict.risk.level >= level);
             match verdict.decision {
                 Verdict::Allow if !risky => return Ok(code),
@@ -220,21 +235,11 @@ impl Tools {
         Err(Box::new(ToolResult::failed(ErrorKind::ApprovalDenied, text)))
     }
 
-    /// Whether everything that would be asked about is what the fence refuses, and asks about itself: a file on the
-    /// deny list, or a connection. A file that a person granted was asked about before.
     fn is_left_to_the_fence(&self, verdict: &ringfence_gate::Verdict) -> bool {
         let shared = &self.shared;
-        let held = |path: &String| {
-            let decided = shared.filesystem.decide(path.as_ref(), Access::Read);
-            decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)
-        };
-        let mut asking = verdict.findings.iter().filter(|finding| finding.decision == Verdict::Ask);
         shared.desk.asks_about(Some(DenyReason::Denied))
-            && asking.all(|finding| match (finding.check, finding.rule) {
-                ("secrets", _) => finding.path.as_ref().is_some_and(held),
-                ("system", "raw-connection") => self.room.holds_calls(),
-                _ => false,
-            })
+            && self.room.assurance().effective != PolicyMode::None
+            && left_to_the_fence(verdict, &shared.filesystem, self.room.holds_calls())
     }
 
     fn gate_refuses(&self, code: &str, verdict: &ringfence_gate::Verdict) -> ToolResult {
@@ -244,9 +249,15 @@ impl Tools {
             text.push_str(&format!("refused: {}; {}\n", finding.message, finding.suggestion));
         }
         let text = redact.redact(&text).into_owned();
+        let refusal = Refusal::new(code, verdict.clone(), Why::Denied, std::path::Path::new(""));
+        let mut result = refusal.result();
+        for violation in &mut result.violations {
+            violation.resource = redact.redact(&violation.resource).into_owned();
+            violation.message = redact.redact(&violation.message).into_owned();
+        }
         let journal = self.shared.desk.journal();
         let id = journal.starts(code, self.shared.files.workspace().host_path());
-        journal.ends(id, &Err(Error::new(ErrorKind::Permission, text.trim_end())));
+        journal.ends(id, &Ok(result));
         ToolResult::failed(ErrorKind::Permission, text)
             .with("reason", "gate")
             .with("risk", format!("{:?}", verdict.risk.level).to_lowercase())

@@ -23,6 +23,7 @@ use super::restricted::Restriction;
 use super::result::ToolResult;
 use super::room::Room;
 use super::router::Extensions;
+use crate::gate::Whereabouts;
 use crate::permission::{Desk, cleaned};
 
 /// How much one run may do. Refused calls cost nothing.
@@ -88,6 +89,8 @@ pub struct Tools {
     pub(crate) shared: Arc<Shared>,
     pub(crate) room: Arc<dyn Room>,
     pub(crate) restriction: Option<Arc<Restriction>>,
+    /// Of the room's shell.
+    pub(crate) whereabouts: Arc<Mutex<Whereabouts>>,
 }
 
 impl Tools {
@@ -108,7 +111,13 @@ impl Tools {
             spent: Mutex::new(Spent { steps: 0, since: Instant::now() }),
             usage: Mutex::default(),
         };
-        Self { shared: Arc::new(shared), room: options.room, restriction: None }
+        let whereabouts = Arc::new(Mutex::new(start_of(&shared)));
+        Self { shared: Arc::new(shared), room: options.room, restriction: None, whereabouts }
+    }
+
+    /// Where a new shell is.
+    pub(crate) fn at_the_start(&self) -> Whereabouts {
+        start_of(&self.shared)
     }
 
     /// What is offered: by policy, by restriction, and by whether the workspace may be changed.
@@ -131,7 +140,8 @@ impl Tools {
 
     /// The same tools with a sandbox of their own.
     pub fn isolated_copy(&self) -> Result<Self> {
-        Ok(Self { room: self.room.isolated_copy()?, ..self.clone() })
+        let whereabouts = Arc::new(Mutex::new(self.at_the_start()));
+        Ok(Self { room: self.room.isolated_copy()?, whereabouts, ..self.clone() })
     }
 
     /// Calls a tool.
@@ -313,4 +323,8 @@ impl Tools {
     pub fn dispose(&self) {
         self.room.dispose();
     }
+}
+
+fn start_of(shared: &Shared) -> Whereabouts {
+    Whereabouts::new(shared.files.workspace().host_path().to_string_lossy())
 }

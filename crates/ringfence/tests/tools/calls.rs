@@ -235,3 +235,27 @@ fn a_running_command_can_be_cancelled() {
     assert!(!result.ok, "{result:?}");
     assert!(world.bash("true").ok);
 }
+
+#[test]
+fn the_gate_knows_where_the_shell_is() {
+    let Some(world) = World::asking([]) else { return };
+    world.write("deep/x/keep", "");
+    assert!(world.bash("cd deep").ok);
+    world.take();
+    // From here `..` is still the project; from the project it would be outside.
+    assert!(world.bash("rm -rf ../deep/x").ok);
+    assert!(!world.project.join("deep/x").exists());
+    assert!(world.questions().is_empty());
+}
+
+#[test]
+fn what_the_gate_refuses_is_recorded_with_what_was_violated() {
+    let Some(world) = World::asking([]) else { return };
+    let refused = world.bash("rm -rf / --no-preserve-root");
+    assert_eq!(refused.data["reason"], "gate");
+    let ledger = world.ledger();
+    let executions = ledger.executions(&Default::default()).unwrap();
+    let refused = executions.iter().find(|execution| execution.exit_code == Some(126)).unwrap();
+    let violations = ledger.violations(&Default::default()).unwrap();
+    assert!(violations.iter().any(|kept| kept.execution_id == Some(refused.id)), "{violations:?}");
+}

@@ -8,6 +8,7 @@ mod calls;
 mod code;
 mod files;
 mod jobs;
+mod managed;
 mod retry;
 mod steps;
 mod world;
