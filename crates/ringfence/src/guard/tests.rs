@@ -89,6 +89,7 @@ fn nothing_that_is_swapped_meanwhile_is_read_or_written() {
     std::fs::write(secret.join("config"), "secret").unwrap();
     std::fs::create_dir(project.join("good")).unwrap();
     std::fs::write(project.join("good/config"), "open").unwrap();
+    std::os::unix::fs::symlink(project.join("good"), project.join("way")).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
