@@ -16,6 +16,7 @@
 
 mod bench;
 mod macos;
+mod mcp;
 mod packages;
 mod report;
 mod shell;
@@ -30,7 +31,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--only STEP[,STEP]…]   everything a change must pass; the steps are
-                               tools, tidy, fmt, clippy, macos, deny, tests, doc-tests, unprivileged
+                               tools, tidy, fmt, clippy, macos, deny, tests, doc-tests, mcp-python, unprivileged
   tidy                         only the rules of the house
   bench [NAME] [--quick]       interleaved comparisons; all of them without a NAME
 ";

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::report::{Done, Report};
 use crate::shell::{self, TestRun};
-use crate::{macos, packages, tidy, unprivileged};
+use crate::{macos, mcp, packages, tidy, unprivileged};
 
 /// Runs all steps, or those of `only`.
 pub(crate) fn run(only: Option<&str>) -> Result<ExitCode> {
@@ -23,6 +23,7 @@ pub(crate) fn run(only: Option<&str>) -> Result<ExitCode> {
     report.step("doc-tests", || {
         judge(shell::run_tests(shell::cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]))?)
     });
+    report.step("mcp-python", mcp::check);
     report.step("unprivileged", unprivileged::run);
     Ok(if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,6 +2,7 @@
 
 mod install;
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,19 +11,60 @@ use ringfence::ledger::{Writer, WriterOptions};
 use ringfence::model::{Error, ErrorKind, Result};
 use ringfence::permission::Letterbox;
 use ringfence::setup::Setup;
-use ringfence_mcp::{Options, Projects, serve};
+use ringfence_mcp::{Options, Projects, http, serve};
 use serde_json::Map;
 
 use crate::args::{Mcp, McpCommand, Sandbox};
 use crate::places::Places;
 use crate::{gate, report, run};
 
+/// What nobody guesses.
+const SHORTEST_TOKEN: usize = 16;
+
 pub(crate) fn mcp(args: Mcp) -> Result<ExitCode> {
     if let Some(McpCommand::Install(args)) = &args.command {
         return install::install(args);
     }
-    serve::stdio(options(args.sandbox)?)?;
+    let mut options = options(args.sandbox)?;
+    let Some(address) = args.http else {
+        serve::stdio(options)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    // A client elsewhere names directories of its own machine: only those below ours mean anything here.
+    if let Projects::Roots { otherwise, within } = &mut options.projects {
+        *within = Some(otherwise.clone());
+    }
+    let token = token(args.token_file.as_deref())?;
+    let listener = TcpListener::bind(address).map_err(|error| {
+        Error::new(ErrorKind::Validation, format!("cannot listen on {address}")).caused_by(error)
+    })?;
+    let address = listener.local_addr().unwrap_or(address);
+    if !address.ip().is_loopback() {
+        report::say(
+            "warning: others on the network can reach this, and whoever sees the token can use it: it is not encrypted",
+        );
+    }
+    report::say(&format!("listening on http://{address}{}", http::PATH));
+    http::http(options, listener, &token)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The token from its file, or a new one that is shown.
+fn token(file: Option<&Path>) -> Result<String> {
+    let Some(file) = file else {
+        let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+        report::say(&format!("bearer token: {token}"));
+        return Ok(token);
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Error::new(ErrorKind::Validation, format!("cannot read {}", file.display())).caused_by(error)
+    })?;
+    let token = text.trim();
+    if token.len() < SHORTEST_TOKEN || token.contains(char::is_whitespace) {
+        let message = format!("{} has no token of {SHORTEST_TOKEN} characters or more", file.display());
+        return Err(Error::new(ErrorKind::Validation, message).hint("openssl rand -hex 32 makes one"));
+    }
+    Ok(token.to_owned())
 }
 
 /// What every session is made from.

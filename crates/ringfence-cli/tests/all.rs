@@ -23,6 +23,10 @@ mod suite {
     pub(crate) mod gate_reader;
     pub(crate) mod interactive;
     pub(crate) mod launchers;
+    #[cfg(feature = "mcp")]
+    pub(crate) mod mcp;
+    #[cfg(feature = "mcp")]
+    pub(crate) mod mcp_http;
     pub(crate) mod session;
     pub(crate) mod support;
 }

@@ -7,6 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`serve`] | standard input and output |
+//! | [`http`] | streamable HTTP behind a token |
 //! | `server` | the protocol's requests, each passed on |
 //! | `session` | one client: where it works, its tools, its end |
 //! | `call` | one call: progress, questions, cancellation |
@@ -28,6 +29,7 @@ mod call;
 mod desk;
 mod elicit;
 mod extra;
+pub mod http;
 mod log;
 mod offer;
 mod options;

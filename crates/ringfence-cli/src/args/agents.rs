@@ -38,6 +38,7 @@ Examples:
 
 #[cfg(all(feature = "mcp", target_os = "linux"))]
 mod server {
+    use std::net::SocketAddr;
     use std::path::PathBuf;
 
     use clap::{Args, Subcommand, ValueEnum};
@@ -49,6 +50,12 @@ mod server {
     pub(crate) struct Mcp {
         #[command(subcommand)]
         pub(crate) command: Option<McpCommand>,
+        /// Serve many clients on this address by streamable HTTP instead, at /mcp, to whoever has the token
+        #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+        pub(crate) http: Option<SocketAddr>,
+        /// The file with the bearer token for --http [default: a new token, printed on standard error]
+        #[arg(long, value_name = "FILE", requires = "http")]
+        pub(crate) token_file: Option<PathBuf>,
         #[command(flatten)]
         pub(crate) sandbox: Sandbox,
     }
@@ -56,7 +63,8 @@ mod server {
     const MCP_EXAMPLES: &str = "\
 Examples:
   ringfence mcp                              serve one client on standard input and output
-  ringfence mcp --project ~/work/app         there, whatever roots the client has";
+  ringfence mcp --project ~/work/app         there, whatever roots the client has
+  ringfence mcp --http 127.0.0.1:8800        streamable HTTP, with a token";
 
     #[derive(Debug, Subcommand)]
     pub(crate) enum McpCommand {
