@@ -7,12 +7,14 @@
 //! | [`workloads`] | everyday work inside |
 //! | [`parts`] | one notification, one approval, memory, and every step of a launch |
 //! | [`session`] | commands in a warm shell, and their output |
+//! | [`gate`] | verdicts on commands and code |
 //! | [`measure`] | interleaved samples, as this user or as an ordinary one |
 //! | [`quiet`] | how much of the machine others used meanwhile |
 //! | [`place`] | a project, a home, and the ways to start a command there |
 //! | [`stats`], [`goals`], [`render`] | medians and tails, what was aimed at, tables |
 
 mod cold_start;
+mod gate;
 mod goals;
 mod measure;
 mod parts;
@@ -59,6 +61,7 @@ const BENCHES: &[(&str, &str, Bench)] = &[
     ("steps", "Steps of a start", parts::steps),
     ("micro", "Single calls, approvals, memory", parts::micro),
     ("session", "A warm shell", session::run),
+    ("gate", "A verdict of the gate", gate::run),
     ("workloads", "Everyday work inside", workloads::run),
     ("peers", "Other agents' sandboxes", peers::run),
 ];
