@@ -1,7 +1,7 @@
 //! Resource limits: by a control group where one can be made, else by rlimits; and what is said when one
 //! was reached.
 
-use ringfence_linux::cgroup::{self, Cgroup, Created, Support};
+use ringfence_linux::cgroup::{self, Cgroup, Created, Reached, Support};
 use ringfence_linux::plan::Rlimit;
 use ringfence_linux::warden::Outcome;
 use ringfence_model::{Limits, Violation};
@@ -103,23 +103,34 @@ impl LimitPlan {
     ) -> Vec<Violation> {
         let end = End { timed_out: outcome.timed_out, signal, exit_code, cpu_us: Some(outcome.cpu_us) };
         let mut reached = reached::by_one_process(&self.limits, &end, outputs);
-        if let Some(memory) = usage.and_then(|usage| usage.memory.as_ref())
-            && memory.oom_kills > 0
+        let of_the_group = usage.map_or_else(Reached::default, |usage| Reached {
+            oom_kills: usage.memory.map_or(0, |memory| memory.oom_kills),
+            refused: usage.pids.map_or(0, |pids| pids.refused),
+        });
+        reached.extend(self.together(of_the_group));
+        reached
+    }
+
+    /// What was reached of the limits that hold for all processes together.
+    pub(crate) fn together(&self, counted: Reached) -> Vec<Violation> {
+        let mut reached = vec![];
+        if let Some(limit) = self.cgroup.memory
+            && counted.oom_kills > 0
         {
             let message = format!(
                 "the memory limit of {} was reached; {} killed",
-                size(memory.limit),
-                count(memory.oom_kills, "process", "processes")
+                size(limit),
+                count(counted.oom_kills, "process", "processes")
             );
             reached.push(violation("memory", true, message));
         }
-        if let Some(pids) = usage.and_then(|usage| usage.pids.as_ref())
-            && pids.refused > 0
+        if let Some(limit) = self.cgroup.pids
+            && counted.refused > 0
         {
             let message = format!(
                 "the limit of {} at once was reached; {} refused",
-                count(pids.limit, "process", "processes"),
-                count(pids.refused, "new one", "new ones")
+                count(limit, "process", "processes"),
+                count(counted.refused, "new one", "new ones")
             );
             reached.push(violation("processes", true, message));
         }

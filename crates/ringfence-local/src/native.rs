@@ -167,6 +167,7 @@ impl Native {
             created: Cell::default(),
             asker,
             on_held: None,
+            on_gauge: None,
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
@@ -283,6 +284,8 @@ struct Run<'a> {
     asker: Option<Arc<Asker>>,
     /// Told when a sandbox without a command of its own is there.
     on_held: Option<&'a dyn Fn()>,
+    /// Told how to read which limits were reached meanwhile.
+    on_gauge: Option<&'a dyn Fn(cgroup::Gauge)>,
 }
 
 impl Run<'_> {
@@ -308,7 +311,11 @@ impl Run<'_> {
         let mut group = None;
         let mut place = |pid: i32| {
             (self.events)(ExecEvent::Launched);
-            group = Some(limits.place(pid)?);
+            let placed = limits.place(pid)?;
+            if let Some(tell) = self.on_gauge {
+                tell(placed.gauge());
+            }
+            group = Some(placed);
             Ok(())
         };
         let place: Option<&mut dyn FnMut(i32) -> std::io::Result<()>> =

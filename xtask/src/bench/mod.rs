@@ -8,6 +8,7 @@
 //! | [`parts`] | one notification, one approval, memory, and every step of a launch |
 //! | [`session`] | commands in a warm shell, and their output |
 //! | [`gate`] | verdicts on commands and code |
+//! | [`many`] | taking a sandbox from the pool, and a thousand live ones |
 //! | [`measure`] | interleaved samples, as this user or as an ordinary one |
 //! | [`quiet`] | how much of the machine others used meanwhile |
 //! | [`place`] | a project, a home, and the ways to start a command there |
@@ -16,6 +17,7 @@
 mod cold_start;
 mod gate;
 mod goals;
+mod many;
 mod measure;
 mod parts;
 mod peers;
@@ -62,6 +64,7 @@ const BENCHES: &[(&str, &str, Bench)] = &[
     ("micro", "Single calls, approvals, memory", parts::micro),
     ("session", "A warm shell", session::run),
     ("gate", "A verdict of the gate", gate::run),
+    ("many", "Many sandboxes", many::run),
     ("workloads", "Everyday work inside", workloads::run),
     ("peers", "Other agents' sandboxes", peers::run),
 ];

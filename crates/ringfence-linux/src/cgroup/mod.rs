@@ -26,7 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub use janitor::{Janitor, settle};
 pub use name::Name;
 pub use sweep::sweep_stale;
-pub use usage::{MemoryUsage, PidsUsage, Usage};
+pub use usage::{Gauge, MemoryUsage, PidsUsage, Reached, Usage};
 
 /// What one tree of processes may use; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -235,6 +235,12 @@ impl Cgroup {
     #[must_use]
     pub fn usage(&self) -> Usage {
         usage::read(&self.groups, &self.enforced())
+    }
+
+    /// For those who want to know now and then which limits were hit.
+    #[must_use]
+    pub fn gauge(&self) -> Gauge {
+        Gauge::of(&self.groups)
     }
 
     /// Removes the group, after killing what is still inside, and waits until it is gone. The janitor's

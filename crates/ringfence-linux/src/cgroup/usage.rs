@@ -3,8 +3,9 @@
 use super::find::Controller;
 use super::group::{self, Group};
 use super::{Limits, Version};
+use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Both are `None` where the group does not enforce that limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,6 +43,60 @@ pub(super) fn read(groups: &[Group], limits: &Limits) -> Usage {
             peak: number(group, c"pids.peak"),
             refused: entry(group, c"pids.events", "max").unwrap_or(0),
         }),
+    }
+}
+
+/// How often limits were reached since the group is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reached {
+    /// Processes killed because there was no memory left.
+    pub oom_kills: u64,
+    /// Forks and new threads refused.
+    pub refused: u64,
+}
+
+impl Reached {
+    /// What came after `before`.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            oom_kills: self.oom_kills.saturating_sub(before.oom_kills),
+            refused: self.refused.saturating_sub(before.refused),
+        }
+    }
+}
+
+/// Reads [`Reached`] while a group lives, at the price of two system calls.
+#[derive(Debug)]
+pub struct Gauge {
+    memory: Option<OwnedFd>,
+    pids: Option<OwnedFd>,
+}
+
+impl Gauge {
+    pub(super) fn of(groups: &[Group]) -> Self {
+        let open = |controller, v1: &CStr, v2: &CStr| {
+            let group = groups.iter().find(|group| group.base.has(controller))?;
+            let file = if group.base.version == Version::V1 { v1 } else { v2 };
+            rustix::fs::openat(&group.dir, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+        };
+        Self {
+            memory: open(Controller::Memory, c"memory.oom_control", c"memory.events"),
+            pids: open(Controller::Pids, c"pids.events", c"pids.events"),
+        }
+    }
+
+    #[must_use]
+    pub fn read(&self) -> Reached {
+        let count = |file: Option<&OwnedFd>, key| {
+            let mut text = [0; 512];
+            let length = rustix::io::pread(file?, &mut text, 0).ok()?;
+            value_of(std::str::from_utf8(&text[..length]).ok()?, key)
+        };
+        Reached {
+            oom_kills: count(self.memory.as_ref(), "oom_kill").unwrap_or(0),
+            refused: count(self.pids.as_ref(), "max").unwrap_or(0),
+        }
     }
 }
 

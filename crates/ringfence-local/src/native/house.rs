@@ -4,15 +4,16 @@
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ringfence_fence::EventSink;
+use ringfence_linux::cgroup::{Gauge, Reached};
 use ringfence_linux::launch::{Door, LaunchError, Stdio};
 use ringfence_linux::plan::Exec;
 use ringfence_linux::warden::Outcome;
-use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result};
+use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::termios::Winsize;
 
 use super::{Asker, Chosen, Collected, Native, Ready, Run, asker, command, environment, launch_error};
@@ -46,6 +47,27 @@ pub(crate) struct House {
     native: Arc<Native>,
     request: ExecRequest,
     running: Mutex<Option<Running>>,
+    meter: Arc<Meter>,
+}
+
+/// Which limits were reached, and how much of it was told.
+#[derive(Debug, Default)]
+struct Meter(Mutex<Option<(Gauge, Reached)>>);
+
+impl Meter {
+    fn lock(&self) -> MutexGuard<'_, Option<(Gauge, Reached)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was reached since the last time.
+    fn news(&self) -> Reached {
+        let mut meter = self.lock();
+        let Some((gauge, told)) = &mut *meter else { return Reached::default() };
+        let now = gauge.read();
+        let news = now.since(*told);
+        *told = now;
+        news
+    }
 }
 
 #[derive(Debug)]
@@ -57,7 +79,12 @@ struct Running {
 impl House {
     /// Every run is of this request.
     pub(crate) fn new(native: Arc<Native>, request: ExecRequest) -> Self {
-        Self { native, request, running: Mutex::default() }
+        Self { native, request, running: Mutex::default(), meter: Arc::default() }
+    }
+
+    /// The limits of all its processes together that were reached since somebody asked.
+    pub(crate) fn reached(&self) -> Vec<Violation> {
+        self.native.ground.limits.together(self.meter.news())
     }
 
     pub(crate) fn native(&self) -> &Arc<Native> {
@@ -88,9 +115,10 @@ impl House {
         let (orders, received) = channel();
         let (up, is_up) = channel();
         let (native, request, sender) = (Arc::clone(&self.native), self.request.clone(), orders.clone());
+        let meter = Arc::clone(&self.meter);
         // The sandbox dies with the thread that starts it.
         let thread = std::thread::spawn(move || {
-            if let Err(error) = native.keep(&request, &received, &sender, &up) {
+            if let Err(error) = native.keep(&request, &received, &sender, &up, &meter) {
                 let _ = up.send(Err(error));
             }
         });
@@ -136,6 +164,7 @@ impl<'a> Common<'a> {
             created: Cell::default(),
             asker,
             on_held,
+            on_gauge: None,
         }
     }
 
@@ -176,11 +205,12 @@ impl Native {
         orders: &Receiver<Order>,
         sender: &Sender<Order>,
         up: &Sender<Result<()>>,
+        meter: &Meter,
     ) -> Result<()> {
         let mut chosen = self.choice.current();
         loop {
             let launch_failed = RefCell::default();
-            let kept = self.keep_by(&chosen, request, orders, sender, up, &launch_failed);
+            let kept = self.keep_by(&chosen, request, orders, sender, up, &launch_failed, meter);
             chosen = match launch_failed.into_inner() {
                 // Nothing has run in it.
                 Some(error) if error.is_of_the_machine() => {
@@ -191,6 +221,7 @@ impl Native {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "one house, taken apart")]
     fn keep_by(
         &self,
         chosen: &Chosen,
@@ -199,6 +230,7 @@ impl Native {
         sender: &Sender<Order>,
         up: &Sender<Result<()>>,
         launch_failed: &RefCell<Option<LaunchError>>,
+        meter: &Meter,
     ) -> Result<()> {
         let ground = &self.ground;
         let ready = chosen.built.ready(ground)?;
@@ -212,7 +244,11 @@ impl Native {
                 .caused_by(std::io::Error::from(errno))
         })?;
         let common = Common { native: self, chosen, ready: &ready, exec: &exec, request };
-        let house = common.run(launch_failed, &|_| (), None, None);
+        let begin = |gauge: Gauge| {
+            let now = gauge.read();
+            *meter.lock() = Some((gauge, now));
+        };
+        let house = Run { on_gauge: Some(&begin), ..common.run(launch_failed, &|_| (), None, None) };
         house.launched(Stdio::Raw([null.as_raw_fd(); 3]), [], |sandbox| {
             let door = sandbox.door().map_err(|error| {
                 Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox").caused_by(error)

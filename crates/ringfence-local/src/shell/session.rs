@@ -21,6 +21,9 @@ use crate::shell::watch::{End, Stopped, Watch, Watched};
 use crate::verdict::blocking;
 use crate::wake::Wake;
 
+/// Less than the start of a program takes.
+const AT_ONCE: Duration = Duration::from_micros(300);
+
 /// Receives output that comes when no command runs: of jobs in the background.
 pub type Background = Arc<dyn Fn(ExecEvent) + Send + Sync>;
 
@@ -306,6 +309,12 @@ impl Shell {
         let reached = reached::End { timed_out, signal, exit_code, cpu_us: None };
         let limits = &self.home.native().policy().limits;
         violations.extend(reached::by_one_process(limits, &reached, &[&stdout, &stderr]));
+        // What ends well and at once has reached none of those that hold for all processes together.
+        if let Home::Shared(house) = &self.home
+            && (exit_code != 0 || started.elapsed() > AT_ONCE)
+        {
+            violations.extend(house.reached());
+        }
         ExecResult {
             truncated: stdout.truncated() || stderr.truncated(),
             stdout: stdout.finish(),

@@ -15,8 +15,6 @@ fn by(launcher: &str, mut options: CreateOptions, request: &ExecRequest) -> Resu
 
 /// What a shell that goes on cannot promise.
 fn of_a_shell() -> Vec<(&'static str, &'static str)> {
-    let limit =
-        "held, but the control group of a shell lives on: which command reached the limit is not known";
     vec![
         (
             "rights/no-inherited-descriptors",
@@ -24,9 +22,6 @@ fn of_a_shell() -> Vec<(&'static str, &'static str)> {
         ),
         ("exit/program-not-found", "a shell says that with exit code 127"),
         ("limit/open-files", "a shell needs more than the case leaves it, and refuses to start with less"),
-        ("limit/processes", limit),
-        ("limit/fork-bomb", limit),
-        ("limit/memory-is-of-all-together", limit),
     ]
 }
 

@@ -5,6 +5,7 @@
 //! | `steps PROJECT ROUNDS` | nanoseconds of every step from the configuration to the end of `true` |
 //! | `approval PROJECT ROUNDS` | nanoseconds from a person's answer to the return of the call that waited |
 //! | `many PROJECT COUNT` | how fast sandboxes are made, and the memory of each while all live |
+//! | `sustained PROJECT COUNT` | sandboxes per second that run a program and end |
 //! | `take PROJECT ROUNDS` | nanoseconds of taking a sandbox from the pool and running a program, and of the program alone |
 //! | `session PROJECT ROUNDS RINGFENCE` | nanoseconds of commands in a warm shell, and MiB/s of their output |
 //! | `opens FILE COUNT` | nanoseconds of each of many opens of a file, for use inside a sandbox |
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         ["steps", project, rounds] => steps::measure(Path::new(project), number(rounds)),
         ["approval", project, rounds] => approval::measure(Path::new(project), number(rounds)),
         ["many", project, count] => many::live(Path::new(project), number(count)),
+        ["sustained", project, count] => many::sustained(Path::new(project), number(count)),
         ["take", project, rounds] => many::take(Path::new(project), number(rounds)),
         ["session", project, rounds, ringfence] => {
             session::measure(Path::new(project), number(rounds), ringfence)
