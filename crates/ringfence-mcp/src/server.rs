@@ -134,8 +134,9 @@ impl Server {
         let Some(known) = known else {
             return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
         };
-        // Jobs have shells of their own.
-        let in_the_shell = known.effect == Effect::Executes && known.name != "jobs";
+        // Jobs have shells of their own; a new one begins as a copy of ours.
+        let starts = known.name != "jobs" || arguments.get("action").is_some_and(|action| action == "start");
+        let in_the_shell = known.effect == Effect::Executes && starts;
         let turn = if in_the_shell {
             if let Some(busy) = session.busy() {
                 return Ok(busy);

@@ -254,6 +254,9 @@ async fn a_question_waits_for_a_terminal() {
     }
     let busy = call(&client, "bash", json!({ "command": format!("ringfence approve {id}") })).await;
     assert_eq!(busy["errorKind"], "concurrent_access", "{busy}");
+    let busy = call(&client, "jobs", json!({ "action": "start", "command": "true" })).await;
+    assert_eq!(busy["errorKind"], "concurrent_access", "{busy}");
+    assert_eq!(call(&client, "jobs", json!({ "action": "list" })).await["ok"], true);
     let questions = room.ringfence_home.join("questions");
     let answer = questions.join(format!("{id}.answer"));
     let forged = json!({ "path": answer, "content": "{\"decision\":\"allow_once\"}" });
