@@ -284,10 +284,12 @@ impl Job {
 
     /// Its bash hears what would end it; anything else is for what it started.
     fn signal(&self, signal: Signal) {
-        Tops::now(&self.bash).signal(signal);
+        let tops = Tops::now(&self.bash);
+        // First, or it may say of the others how they ended.
         if [Signal::TERM, Signal::KILL, Signal::INT, Signal::QUIT, Signal::HUP].contains(&signal) {
             self.bash.send(signal);
         }
+        tops.signal(signal);
     }
 
     fn push(&self, bytes: &[u8]) {
