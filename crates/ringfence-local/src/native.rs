@@ -57,11 +57,18 @@ impl Native {
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
         let precision = precision(&options.provider_options)?;
         let launch_options = LaunchOptions::read(&options.provider_options)?;
+        // A look at hundreds of files, beside everything else.
+        let closed = rustix::process::geteuid()
+            .is_root()
+            .then(|| std::thread::spawn(|| scan::closed_to_others(Path::new("/etc"))));
         let Completed { mut policy, .. } = complete::complete(options.policy, &cwd, &host);
         let mut found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         scan::add_rules(&mut policy.filesystem, &found);
-        if rustix::process::geteuid().is_root() {
-            found.roots_own = scan::roots_own(&policy.filesystem, Path::new("/etc"));
+        if let Some(closed) = closed {
+            found.roots_own = closed.join().map_err(|_| {
+                Error::new(ErrorKind::SandboxDenied, "cannot tell which files of /etc are root's own")
+            })?;
+            found.roots_own.retain(|path| !scan::is_wanted(&policy.filesystem, path));
         }
         let limits = LimitPlan::new(&policy.limits);
         let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use ringfence_model::policy::Filesystem;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
-pub use roots_own::roots_own;
+pub use roots_own::{closed_to_others, is_wanted};
 
 /// Not entered; see the module's documentation.
 const SKIPPED: [&str; 14] = [

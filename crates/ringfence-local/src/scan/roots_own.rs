@@ -11,19 +11,18 @@ use ringfence_model::RuleLayer::{BuiltIn, Detected};
 use ringfence_model::policy::Filesystem;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
-/// The outermost files and directories below `directory` that others than their owner cannot read, but for
-/// what somebody allowed.
+/// The outermost files and directories below `directory` that others than their owner cannot read.
 #[must_use]
-pub fn roots_own(fs: &Filesystem, directory: &Path) -> Vec<PathBuf> {
+pub fn closed_to_others(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
-        look(fs, &directory, &mut open, &mut found);
+        look(&directory, &mut open, &mut found);
     }
     found
 }
 
-fn look(fs: &Filesystem, directory: &Path, open: &mut Vec<PathBuf>, found: &mut Vec<PathBuf>) {
+fn look(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Vec<PathBuf>) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(opened) = rustix::fs::open(directory, flags, Mode::empty()) else { return };
     let Ok(entries) = Dir::read_from(&opened) else { return };
@@ -33,21 +32,20 @@ fn look(fs: &Filesystem, directory: &Path, open: &mut Vec<PathBuf>, found: &mut 
             continue;
         }
         let Ok(stat) = rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        let path = directory.join(OsStr::from_bytes(name.to_bytes()));
+        let path = || directory.join(OsStr::from_bytes(name.to_bytes()));
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         let needed = if is_directory { Mode::ROTH | Mode::XOTH } else { Mode::ROTH };
         if !Mode::from_raw_mode(stat.st_mode).contains(needed) {
-            if !is_allowed(fs, &path) {
-                found.push(path);
-            }
+            found.push(path());
         } else if is_directory {
-            open.push(path);
+            open.push(path());
         }
     }
 }
 
 /// Whether somebody wants it, or something in it, to be seen.
-fn is_allowed(fs: &Filesystem, path: &Path) -> bool {
+#[must_use]
+pub fn is_wanted(fs: &Filesystem, path: &Path) -> bool {
     let by_somebody = |rule: &&ringfence_model::PathRule| !matches!(rule.source.layer, BuiltIn | Detected);
     let rules = fs.allow_read.iter().chain(&fs.allow_write).filter(by_somebody);
     let below = |literal: Option<&Path>| literal.is_some_and(|literal| literal.starts_with(path));
@@ -80,7 +78,8 @@ mod tests {
             allow_read: vec![PathRule::built_in(root), PathRule::new(root.join("wanted/key"), source)],
             ..Filesystem::default()
         };
-        let mut found = roots_own(&fs, root);
+        let mut found = closed_to_others(root);
+        found.retain(|path| !is_wanted(&fs, path));
         found.sort();
         assert_eq!(found, [root.join("closed"), root.join("open/key")]);
     }
