@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -23,6 +24,10 @@ use crate::session::Session;
 
 /// The one path that is served.
 pub const PATH: &str = "/mcp";
+
+/// A session in which nothing was said for so long is over, and what runs in it: long enough for a silent build,
+/// short enough for a client that vanished.
+const IDLE: Duration = Duration::from_secs(30 * 60);
 
 type Reply = Response<BoxBody<Bytes, Infallible>>;
 
@@ -56,14 +61,16 @@ pub fn http(options: Options, listener: TcpListener, token: &str) -> Result<()> 
             .with_allowed_hosts(hosts(address))
             .enforce_origin_validation();
         let make = move || Ok(Server(Arc::new(Session::new(options.clone()))));
-        let service = StreamableHttpService::new(make, Arc::new(LocalSessionManager::default()), config);
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(IDLE);
+        let service = StreamableHttpService::new(make, Arc::new(sessions), config);
         let listener = tokio::net::TcpListener::from_std(listener).map_err(broken)?;
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 // Too many open files, or a peer that is gone already: the next one may do better.
                 Err(_) => {
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };

@@ -308,7 +308,7 @@ async fn a_path_can_be_asked_for_ahead_of_time() {
 }
 
 /// Waits until a process of this command line is there, or is not.
-fn wait_for_process(mark: &str, there: bool) {
+pub(crate) fn wait_for_process(mark: &str, there: bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let found = std::fs::read_dir("/proc").unwrap().any(|entry| {
@@ -324,7 +324,7 @@ fn wait_for_process(mark: &str, there: bool) {
 }
 
 /// A number of seconds that no other test sleeps.
-fn mark(room: &Path) -> String {
+pub(crate) fn mark(room: &Path) -> String {
     let number =
         room.to_string_lossy().bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
     format!("{}", 100_000 + number % 1_000_000_000)

@@ -10,7 +10,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::{RoleClient, ServiceExt as _};
 use serde_json::json;
 
-use super::mcp::{Agent, call, says};
+use super::mcp::{Agent, call, mark, says, wait_for_process};
 use super::support::Room;
 
 const TOKEN: &str = "0123456789abcdef-of-the-tests";
@@ -116,9 +116,15 @@ async fn fifty_sessions_have_fifty_shells() {
         let said = call(client, "bash", json!({ "command": "echo $NAME" })).await;
         assert_eq!(said["stdout"], format!("{number}\n"));
     }
+    let mark = mark(&room.home);
+    for (_, client) in &clients {
+        call(client, "bash", json!({ "command": format!("sleep {mark} &") })).await;
+    }
     for (_, client) in clients {
         client.cancel().await.unwrap();
     }
+    // The server stays, and holds nothing of those who left.
+    tokio::task::spawn_blocking(move || wait_for_process(&mark, false)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -141,3 +141,59 @@ impl Letterbox {
 fn unreadable(error: serde_json::Error) -> Error {
     Error::new(ErrorKind::Internal, "cannot write a question down").caused_by(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_ledger::Nothing;
+    use ringfence_model::Decision;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn question() -> Permission {
+        Permission::tool("bash", "why", &serde_json::json!({}), &Nothing)
+    }
+
+    #[test]
+    fn an_answer_finds_its_question() {
+        let home = tempfile::tempdir().unwrap();
+        let box_ = Letterbox::new(home.path());
+        assert!(box_.waiting().unwrap().is_empty());
+        let (first, second) = (question(), question());
+        box_.post(&first).unwrap();
+        box_.post(&second).unwrap();
+        assert_eq!(box_.waiting().unwrap().len(), 2);
+        assert_eq!(box_.find(&first.id[4..]).unwrap().permission.id, first.id);
+        assert_eq!(box_.find("").unwrap_err().kind, ErrorKind::Validation);
+        assert_eq!(box_.find("none").unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(box_.answered(&first.id), None);
+        box_.answer(&first.id, &Answer::new(Decision::AllowOnce)).unwrap();
+        assert_eq!(box_.answered(&first.id), Some(Answer::new(Decision::AllowOnce)));
+        assert_eq!(box_.answered(&second.id), None);
+        std::fs::write(box_.path(&second.id, "answer"), "yes").unwrap();
+        assert_eq!(box_.answered(&second.id).unwrap().decision, Decision::Deny);
+        box_.remove(&first.id);
+        assert_eq!(box_.answered(&first.id), None);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_gone() {
+        let home = tempfile::tempdir().unwrap();
+        let box_ = Letterbox::new(home.path());
+        let late = Permission { timeout_ms: 0, ..question() };
+        box_.post(&late).unwrap();
+        assert!(box_.waiting().unwrap().is_empty());
+        assert_eq!(std::fs::read_dir(&box_.0).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_to_is_not_believed() {
+        let home = tempfile::tempdir().unwrap();
+        let box_ = Letterbox::new(home.path());
+        let asked = question();
+        box_.post(&asked).unwrap();
+        box_.answer(&asked.id, &Answer::new(Decision::AllowOnce)).unwrap();
+        std::fs::set_permissions(&box_.0, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(box_.answered(&asked.id), None);
+        assert_eq!(box_.post(&asked).unwrap_err().kind, ErrorKind::Permission);
+    }
+}
