@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_model::PathPattern;
 use ringfence_model::policy::Filesystem;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
@@ -78,7 +79,8 @@ pub fn scan(fs: &Filesystem, roots: &[&Path]) -> Found {
             outermost.push(root);
         }
     }
-    let mut walk = Walk { fs, found: &mut found, names: last_names(fs), budget: MAX_ENTRIES };
+    let (names, wild) = by_last_component(fs);
+    let mut walk = Walk { fs, found: &mut found, names, wild, budget: MAX_ENTRIES };
     for root in &outermost {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if let Ok(dir) = rustix::fs::open(*root, flags, Mode::empty()) {
@@ -101,26 +103,26 @@ pub fn add_rules(fs: &mut Filesystem, found: &Found) {
     }
 }
 
-/// The last components of all patterns, when all of them are plain names: then most entries are
-/// dismissed by one comparison. None when some pattern ends in a wildcard.
-fn last_names(fs: &Filesystem) -> Option<Vec<Vec<u8>>> {
-    let mut names = Vec::new();
+/// The patterns by what their last components tell: plain names, with which most entries are dismissed by one
+/// comparison, and those that end in a wildcard, which are tried on each.
+fn by_last_component(fs: &Filesystem) -> (Vec<&[u8]>, Vec<&PathPattern>) {
+    let (mut names, mut wild) = (Vec::new(), Vec::new());
     for rule in fs.deny.iter().chain(&fs.protect).filter(|rule| rule.path.is_glob()) {
-        let last = rule.path.glob_components().last()?;
-        if last.iter().any(|b| matches!(b, b'*' | b'?' | b'[' | b'\\')) {
-            return None;
+        match rule.path.glob_components().last() {
+            Some(last) if !last.iter().any(|b| matches!(b, b'*' | b'?' | b'[' | b'\\')) => names.push(last),
+            _ => wild.push(&rule.path),
         }
-        names.push(last.to_owned());
     }
-    names.sort();
+    names.sort_unstable();
     names.dedup();
-    Some(names)
+    (names, wild)
 }
 
 struct Walk<'a> {
     fs: &'a Filesystem,
     found: &'a mut Found,
-    names: Option<Vec<Vec<u8>>>,
+    names: Vec<&'a [u8]>,
+    wild: Vec<&'a PathPattern>,
     budget: usize,
 }
 
@@ -176,7 +178,8 @@ impl Walk<'_> {
             self.found.sockets.push(path.to_owned());
             return true;
         }
-        let interesting = self.names.as_ref().is_none_or(|names| names.iter().any(|known| known == name));
+        let interesting =
+            self.names.binary_search(&name).is_ok() || self.wild.iter().any(|pattern| pattern.covers(path));
         if !interesting {
             return false;
         }
@@ -209,13 +212,14 @@ mod tests {
         for dir in ["a/b", ".git/hooks", "vendor/lib/.git/hooks", "node_modules/x", "secret.d/.env"] {
             fs::create_dir_all(root.join(dir)).unwrap();
         }
-        for file in [".env", "a/b/.env", "a/.environment", "node_modules/x/.env", ".git/config"] {
+        for file in [".env", "a/b/.env", "a/.environment", "a/b/my.pem", "node_modules/x/.env", ".git/config"]
+        {
             fs::write(root.join(file), "").unwrap();
         }
         let _listener = std::os::unix::net::UnixListener::bind(root.join("a/host.sock")).unwrap();
         let rule = |pattern: &str| PathRule::built_in(format!("{}/{pattern}", root.display()));
         let fs = Filesystem {
-            deny: vec![rule("**/.env")],
+            deny: vec![rule("**/.env"), rule("**/*.pem")],
             protect: vec![rule("**/.git/hooks"), rule("**/.git/config")],
             ..Filesystem::default()
         };
@@ -223,7 +227,7 @@ mod tests {
         found.denied.sort();
         found.protected.sort();
         let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect::<Vec<_>>();
-        assert_eq!(found.denied, paths(&[".env", "a/b/.env", "secret.d/.env"]));
+        assert_eq!(found.denied, paths(&[".env", "a/b/.env", "a/b/my.pem", "secret.d/.env"]));
         assert_eq!(found.protected, paths(&[".git/config", ".git/hooks", "vendor/lib/.git/hooks"]));
         assert_eq!(found.sockets, paths(&["a/host.sock"]));
         assert!(!found.incomplete);
