@@ -133,6 +133,15 @@ impl Place {
     pub(crate) fn facts(&self) -> std::result::Result<Option<Facts>, Errno> {
         facts_at(self.directory.as_fd(), &self.name)
     }
+
+    /// The same, once every removal under way in the directory has come to its end. While the kernel removes
+    /// a name it counts the file's names down first and forgets the name after that, so a plain look can
+    /// find one that is no longer counted. It holds the directory's lock for all of it, and so does reading
+    /// the directory.
+    pub(crate) fn settled_facts(&self) -> std::result::Result<Option<Facts>, Errno> {
+        read_one_entry(&self.directory)?;
+        self.facts()
+    }
 }
 
 pub(crate) fn facts_at(directory: BorrowedFd<'_>, name: &OsStr) -> std::result::Result<Option<Facts>, Errno> {
@@ -158,6 +167,19 @@ pub(crate) fn names_in(directory: impl AsFd) -> std::result::Result<Vec<OsString
         }
     }
     Ok(names)
+}
+
+#[cfg(target_os = "linux")]
+fn read_one_entry(directory: &OwnedFd) -> std::result::Result<(), Errno> {
+    let directory = rustix::fs::openat(directory, ".", ENTRIES, Mode::empty())?;
+    // Room for one name of any length.
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 512];
+    rustix::fs::RawDir::new(directory, &mut buffer).next().transpose().map(drop)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_one_entry(directory: &OwnedFd) -> std::result::Result<(), Errno> {
+    rustix::fs::Dir::read_from(directory)?.read().transpose().map(drop)
 }
 
 pub(crate) fn or_here(path: &Path) -> &Path {

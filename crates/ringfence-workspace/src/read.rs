@@ -78,12 +78,15 @@ impl Workspace {
     /// Whether what was read from `file` may be given out: a second name could have been taken away for the
     /// moment in which its names were counted. False: try again.
     pub(crate) fn is_still_ours(&self, inner: &Inner, file: &File, before: &Facts) -> Result<bool> {
-        let there = self.facts_behind(inner);
+        let there = self
+            .root()
+            .place(inner.as_path(), LastLink::Follow)
+            .and_then(|place| place.settled_facts()?.ok_or(Errno::NOENT));
         self.is_ours(inner.as_path(), before, there, file)
     }
 
     /// The same for whoever looked at the name in another way. The order of looks matters: `before`, then
-    /// `there`, then the file itself.
+    /// `there` (of a place that has [settled](crate::beneath::Place::settled_facts)), then the file itself.
     pub(crate) fn is_ours(
         &self,
         path: &Path,

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use ringfence_model::{Access, Error, ErrorKind, Result};
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::beneath::{READ, facts_of, open_plain_at};
+use crate::beneath::{PLACE, Place, READ, facts_of, open_plain_at};
 use crate::edit::positions;
 use crate::path::Inner;
 use crate::tree::{self, Next};
@@ -129,7 +130,11 @@ impl Workspace {
         self.guard_open(&file, Access::Read).ok()?;
         let mut content = Vec::new();
         (&file).take(limit).read_to_end(&mut content).ok()?;
-        let there = open_plain_at(top, path, READ).and_then(facts_of);
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let there = open_plain_at(top, parent, PLACE).and_then(|directory| {
+            let place = Place { directory, name: path.file_name().unwrap_or_default().to_owned() };
+            place.settled_facts()?.ok_or(Errno::NOENT)
+        });
         let ours = self.is_ours(path, &facts, there, &file).unwrap_or(false);
         let head = &content[..content.len().min(8192)];
         (ours && !head.contains(&0)).then_some(content)
