@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringfence_ledger::{ExecutionEnd, ExecutionStart, Ledger, Writer, WriterOptions};
-use ringfence_model::{Assurance, Command, ExecResult, Usage};
+use ringfence_model::{Assurance, Command, ExecResult};
 
 fn main() {
     let directory = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
@@ -76,22 +76,7 @@ fn plain(path: &Path) {
 }
 
 fn result() -> ExecResult {
-    ExecResult {
-        stdout: vec![],
-        stderr: vec![],
-        exit_code: 0,
-        signal: None,
-        blocked: false,
-        blocked_reason: None,
-        blocked_resource: None,
-        violations: vec![],
-        timed_out: false,
-        truncated: false,
-        restarted: false,
-        duration_ms: 3.0,
-        usage: Usage::default(),
-        sandbox: Assurance::unsandboxed(),
-    }
+    ExecResult { duration_ms: 3.0, ..ExecResult::silent(Assurance::unsandboxed()) }
 }
 
 fn report(what: &str, times: usize, mut run: impl FnMut()) {

@@ -105,6 +105,29 @@ pub struct ExecResult {
     pub sandbox: Assurance,
 }
 
+impl ExecResult {
+    /// That of a command which said nothing, met nothing and ended well, to be filled in.
+    #[must_use]
+    pub fn silent(sandbox: Assurance) -> Self {
+        Self {
+            stdout: vec![],
+            stderr: vec![],
+            exit_code: 0,
+            signal: None,
+            blocked: false,
+            blocked_reason: None,
+            blocked_resource: None,
+            violations: vec![],
+            timed_out: false,
+            truncated: false,
+            restarted: false,
+            duration_ms: 0.0,
+            usage: Usage::default(),
+            sandbox,
+        }
+    }
+}
+
 /// What the command used, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -208,22 +231,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn result(stdout: Vec<u8>) -> ExecResult {
-        ExecResult {
-            stdout,
-            stderr: vec![],
-            exit_code: 0,
-            signal: None,
-            blocked: false,
-            blocked_reason: None,
-            blocked_resource: None,
-            violations: vec![],
-            timed_out: false,
-            truncated: false,
-            restarted: false,
-            duration_ms: 1.0,
-            usage: Usage::default(),
-            sandbox: Assurance::unsandboxed(),
-        }
+        ExecResult { stdout, ..ExecResult::silent(Assurance::unsandboxed()) }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ringfence::fence::jobs::{JobInfo, JobState, TerminalSize};
 use ringfence::local::shell::{JobOptions, Jobs, SharedSandbox, Shell};
-use ringfence::model::{Assurance, Error, ErrorKind, ExecResult, Result, Usage};
+use ringfence::model::{Assurance, Error, ErrorKind, ExecResult, Result};
 use serde_json::{Value, json};
 
 use super::wire::{Job, Order, Wire, text_or_base64};
@@ -69,19 +69,12 @@ impl Yard {
         };
         Ok(ExecResult {
             stdout: kept.bytes,
-            stderr: vec![],
             exit_code,
             signal,
-            blocked: false,
-            blocked_reason: None,
-            blocked_resource: None,
-            violations: vec![],
             timed_out: exit_code == 124,
             truncated: kept.offset > 0,
-            restarted: false,
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,
-            usage: Usage::default(),
-            sandbox,
+            ..ExecResult::silent(sandbox)
         })
     }
 

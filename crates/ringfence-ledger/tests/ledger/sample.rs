@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ringfence_ledger::{ExecutionStart, Ledger, NewSandbox, Writer, WriterOptions};
 use ringfence_model::{
-    Access, Assurance, Command, ExecResult, Layer, Operation, PolicyMode, Usage, Violation, ViolationKind,
+    Access, Assurance, Command, ExecResult, Layer, Operation, PolicyMode, Violation, ViolationKind,
 };
 
 /// A home of its own that disappears with the value.
@@ -60,26 +60,16 @@ pub(crate) fn shell(text: &str) -> ExecutionStart {
 pub(crate) fn result(exit_code: i32) -> ExecResult {
     ExecResult {
         stdout: b"not stored".to_vec(),
-        stderr: vec![],
         exit_code,
-        signal: None,
-        blocked: false,
-        blocked_reason: None,
-        blocked_resource: None,
-        violations: vec![],
-        timed_out: false,
-        truncated: false,
-        restarted: false,
         duration_ms: 3.5,
-        usage: Usage::default(),
-        sandbox: Assurance {
+        ..ExecResult::silent(Assurance {
             requested: PolicyMode::Restricted,
             effective: PolicyMode::Restricted,
             active: true,
             adapter: "local/native".to_owned(),
             layers: vec![Layer::UserNamespace, Layer::Landlock],
             degraded: vec!["no cgroup".to_owned()],
-        },
+        })
     }
 }
 

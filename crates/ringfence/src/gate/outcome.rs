@@ -7,7 +7,7 @@ use ringfence_gate::rules::RuleError;
 use ringfence_gate::{Decision, Finding, Verdict};
 use ringfence_ledger::{Decided, Event, ExecutionId, now_ms};
 use ringfence_model::{
-    Assurance, Decision as Answer, Error, ErrorKind, ExecResult, Operation, PolicyMode, Usage, Violation,
+    Assurance, Decision as Answer, Error, ErrorKind, ExecResult, Operation, PolicyMode, Violation,
     ViolationKind,
 };
 use serde_json::json;
@@ -164,27 +164,20 @@ impl Refusal {
     pub fn result(&self) -> ExecResult {
         let violation = self.violation();
         ExecResult {
-            stdout: vec![],
             stderr: format!("ringfence: refused: {}\n", self.message()).into_bytes(),
             exit_code: REFUSED,
-            signal: None,
             blocked: true,
             blocked_reason: Some(violation.message.clone()),
             blocked_resource: Some(violation.resource.clone()),
             violations: vec![violation],
-            timed_out: false,
-            truncated: false,
-            restarted: false,
-            duration_ms: 0.0,
-            usage: Usage::default(),
-            sandbox: Assurance {
+            ..ExecResult::silent(Assurance {
                 requested: PolicyMode::Restricted,
                 effective: PolicyMode::Restricted,
                 active: false,
                 adapter: "gate".to_owned(),
                 layers: vec![],
                 degraded: vec![],
-            },
+            })
         }
     }
 

@@ -178,25 +178,9 @@ fn tail(text: String) -> (String, bool) {
 mod tests {
     use super::*;
     use ringfence_ledger::{Nothing, Secrets};
-    use ringfence_model::Usage;
 
     fn ran(exit_code: i32, stdout: &[u8]) -> ExecResult {
-        ExecResult {
-            stdout: stdout.to_vec(),
-            stderr: vec![],
-            exit_code,
-            signal: None,
-            blocked: false,
-            blocked_reason: None,
-            blocked_resource: None,
-            violations: vec![],
-            timed_out: false,
-            truncated: false,
-            restarted: false,
-            duration_ms: 1.0,
-            usage: Usage::default(),
-            sandbox: Assurance::unsandboxed(),
-        }
+        ExecResult { stdout: stdout.to_vec(), exit_code, ..ExecResult::silent(Assurance::unsandboxed()) }
     }
 
     #[test]

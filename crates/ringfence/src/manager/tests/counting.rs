@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Provider, Sandbox, SandboxInfo, SandboxStatus};
-use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, PolicyMode, Result, Usage};
+use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, PolicyMode, Result};
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -140,22 +140,7 @@ impl Sandbox for Counter {
             if request == ExecRequest::shell("broken") {
                 return Err(Error::new(ErrorKind::Internal, "broken while it ran"));
             }
-            Ok(ExecResult {
-                stdout: self.id.clone().into_bytes(),
-                stderr: vec![],
-                exit_code: 0,
-                signal: None,
-                blocked: false,
-                blocked_reason: None,
-                blocked_resource: None,
-                violations: vec![],
-                timed_out: false,
-                truncated: false,
-                restarted: false,
-                duration_ms: 0.0,
-                usage: Usage::default(),
-                sandbox: self.assurance(),
-            })
+            Ok(ExecResult { stdout: self.id.clone().into_bytes(), ..ExecResult::silent(self.assurance()) })
         })
     }
 
