@@ -37,8 +37,8 @@ fn a_fork_bomb_ends_inside_its_limit() {
         let refused = !is_root() && ran.stderr.contains("Resource temporarily unavailable");
         assert!(told || refused, "{ran:?}");
     }
-    assert!(started.elapsed() < Duration::from_secs(20));
-    assert!(wait_until(Duration::from_secs(5), || processes_with(&marker).is_empty()));
+    assert!(started.elapsed() < Duration::from_secs(45));
+    assert!(wait_until(Duration::from_secs(20), || processes_with(&marker).is_empty()));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn time_disk_cpu_and_files_have_ends() {
     let ran =
         room.fenced_with(&["--timeout", "0.5"], "trap '' TERM INT HUP; sleep 60 & while :; do sleep 1; done");
     assert_eq!((ran.code, ran.json["timedOut"].as_bool()), (124, Some(true)));
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(30));
     let ran = room.fenced_with(&["--file-size", "1M"], "head -c 5M /dev/zero > big; wc -c < big");
     assert_eq!(ran.stdout.trim(), "1048576");
     let ran = room.fenced_with(&["--cpu", "1"], "while :; do :; done");
@@ -112,7 +112,7 @@ os.closerange(0, 100); time.sleep(300)";
     ));
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
-        wait_until(Duration::from_secs(5), || processes_with(&marker).is_empty()),
+        wait_until(Duration::from_secs(20), || processes_with(&marker).is_empty()),
         "{:?}",
         processes_with(&marker)
     );

@@ -75,21 +75,21 @@ fn a_hundred_kills_leave_nothing() {
         if time % 4 == 3 {
             // While the command runs.
             let runs = || processes_with(&marker).iter().any(|line| line.starts_with(&marker));
-            running += u32::from(wait_until(Duration::from_secs(5), runs));
+            running += u32::from(wait_until(Duration::from_secs(20), runs));
         } else {
             // Anywhere in the launch; 7919 spreads the moments evenly over 15 ms.
             std::thread::sleep(Duration::from_micros(u64::from(time) * 7919 % 15_000));
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(started.elapsed() < Duration::from_secs(55), "too slow: {time} kills");
+        assert!(started.elapsed() < Duration::from_secs(200), "too slow: {time} kills");
     }
     assert!(running >= TIMES / 4 - 2, "only {running} were killed while running");
-    let gone = wait_until(Duration::from_secs(5), || processes_with(&marker).is_empty());
+    let gone = wait_until(Duration::from_secs(20), || processes_with(&marker).is_empty());
     assert!(gone, "processes are left: {:?}", processes_with(&marker));
     assert_eq!(names(&room.project), before.0, "the project changed");
     assert_eq!(mounts(), before.1, "mounts are left");
-    let no_group = wait_until(Duration::from_secs(5), || control_groups(&owners).is_empty());
+    let no_group = wait_until(Duration::from_secs(20), || control_groups(&owners).is_empty());
     assert!(no_group, "control groups are left: {:?}", control_groups(&owners));
     let left: Vec<_> = temporary_files().into_iter().filter(|path| !before.2.contains(path)).collect();
     assert!(

@@ -73,7 +73,7 @@ impl Room {
         let (ready, go) = (self.project.join("ready"), self.project.join("go"));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                wait_until(Duration::from_secs(10), || ready.exists());
+                wait_until(Duration::from_secs(30), || ready.exists());
                 act();
                 std::fs::write(go, "").unwrap();
             });

@@ -186,7 +186,7 @@ fn runs(marker: &str) -> bool {
 }
 
 fn wait_until(done: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !done() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -98,7 +98,7 @@ fn a_locked_file_holds_nobody_up_for_long_and_records_wait_for_it() {
     let id = recorder.start(shell("true"));
     recorder.finish(id, &result(0));
     recorder.flush();
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(30));
     assert!(problems.told()[0].contains("locked by another process"), "{:?}", problems.told());
     blocker.execute_batch("COMMIT").unwrap();
     drop(recorder);

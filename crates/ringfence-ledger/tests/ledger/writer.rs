@@ -22,7 +22,7 @@ fn the_thread_writes_without_being_asked() {
     let home = Home::new();
     let recorder = writer(&home);
     recorder.start(shell("true"));
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while home.open().executions(&ExecutionFilter::default()).unwrap().is_empty() {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(5));
@@ -71,7 +71,7 @@ fn a_full_queue_costs_records_not_time_and_the_loss_is_written_down() {
     for _ in 0..1000 {
         recorder.start(shell("true"));
     }
-    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     blocker.execute_batch("COMMIT").unwrap();
     recorder.flush();
     let ledger = home.open();

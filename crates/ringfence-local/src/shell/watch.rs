@@ -21,6 +21,8 @@ use crate::shell::tree::Tops;
 const INSISTENCE: Duration = Duration::from_millis(10);
 /// How long bash itself may take to leave a command whose processes are gone.
 const LEAVING: Duration = Duration::from_millis(1500);
+/// It is told at least so often before it is given up: a machine that stands still for a while tells nobody.
+const LEAST_TOLD: u32 = 100;
 /// How often is looked whether bash still has the command.
 const GLANCE: Duration = Duration::from_millis(250);
 
@@ -99,6 +101,7 @@ impl Watch<'_> {
         let mut stop: Option<Instant> = None;
         let mut glance = Instant::now() + GLANCE;
         let mut idle_glances = 0;
+        let mut told = 0;
         loop {
             if !unsent.is_empty() {
                 match self.live.channel.send(unsent) {
@@ -153,9 +156,10 @@ impl Watch<'_> {
                 stop = watched.stopped.map(|_| now);
             }
             if let Some(begun) = stop {
-                if now.duration_since(begun) > GRACE + LEAVING {
+                if now.duration_since(begun) > GRACE + LEAVING && told > LEAST_TOLD {
                     return End::Spoiled;
                 }
+                told += 1;
                 self.insist(before, now.duration_since(begun));
             } else if now >= glance {
                 glance = now + GLANCE;
@@ -222,9 +226,9 @@ impl Watch<'_> {
     /// What the command left behind goes with it.
     fn clear_away(&self, before: &Tops) {
         let begun = Instant::now();
-        loop {
+        for told in 0_u32.. {
             let left = Tops::now(&self.live.bash).since(before);
-            if left.is_empty() || begun.elapsed() > GRACE + LEAVING {
+            if left.is_empty() || (begun.elapsed() > GRACE + LEAVING && told > LEAST_TOLD) {
                 return;
             }
             left.signal(if begun.elapsed() > GRACE { Signal::KILL } else { Signal::TERM });

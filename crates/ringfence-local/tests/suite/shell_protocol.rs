@@ -105,7 +105,7 @@ fn streams_are_separate_and_come_as_they_are_written() {
     let room = room!();
     let seen = Mutex::new(Vec::new());
     let request = ExecRequest::shell(
-        "echo out; echo err >&2; sleep 0.3; printf end; exit_code() { return 3; }; exit_code",
+        "echo out; echo err >&2; sleep 1.5; printf end; exit_code() { return 3; }; exit_code",
     );
     let began = Instant::now();
     let result =
@@ -276,7 +276,7 @@ fn a_stolen_command_is_noticed() {
     room.run("( for fd in {10..40}; do ( while builtin read -r -N1 -u $fd x; do :; done ) & done; wait ) 2>/dev/null & sleep 0.2");
     let began = Instant::now();
     room.run("echo maybe");
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(30));
     // A thief may have missed the first commands. Whatever it takes later ends as a lost shell, never as
     // somebody else's result, and with the shell's sandbox the thieves are gone.
     let mut lost = false;
@@ -348,10 +348,12 @@ fn a_job_that_keeps_the_output_open_keeps_nobody_waiting() {
         return;
     };
     let began = Instant::now();
-    let result = room.run("(sleep 1; echo late; sleep 600) & echo now");
-    assert!(began.elapsed() < Duration::from_millis(900));
+    let result = room.run("(sleep 2; echo late; sleep 600) & echo now");
+    assert!(late.lock().unwrap().is_empty() && began.elapsed() < Duration::from_secs(30));
     assert_eq!(stdout(&result), "now\n");
-    std::thread::sleep(Duration::from_millis(1500));
+    while late.lock().unwrap().len() < 5 && began.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     assert_eq!(late.lock().unwrap().as_slice(), b"late\n");
     assert_eq!(stdout(&room.run("echo next")), "next\n");
 }
@@ -494,7 +496,7 @@ fn a_timeout_ends_the_command_and_not_the_shell() {
         let began = Instant::now();
         let result = room.run_for(text, 150);
         assert!(result.timed_out && result.exit_code == 124 && !result.restarted, "{text}: {result:?}");
-        assert!(began.elapsed() < Duration::from_secs(5), "{text}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(30), "{text}: {:?}", began.elapsed());
         assert!(!stdout(&result).contains("next"), "{text}: {result:?}");
         let left = room.run("echo $x; kill -0 $(cat job) && echo job; ps -eo args | grep -c '[s]leep 100$' ");
         assert_eq!(stdout(&left), "kept\njob\n0\n", "{text}");

@@ -10,7 +10,6 @@ mod properties;
 mod reading;
 mod rules;
 mod schemas;
-mod speed;
 
 use std::path::{Path, PathBuf};
 
