@@ -1,0 +1,1 @@
+//! Files in a container, with nothing but `sh` inside.

@@ -1,0 +1,1 @@
+//! The client: finding the engine, calls that end, errors for people.
