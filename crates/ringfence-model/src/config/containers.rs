@@ -107,6 +107,10 @@ impl DockerSection {
             network: Some("none".into()),
             cap_drop: texts(&["ALL"]),
             env: Some(BTreeMap::from([("LANG".to_owned(), "C.UTF-8".to_owned())])),
+            // Enough to build software in, and too little to hurt the machine.
+            pids_limit: NonZeroU32::new(512),
+            memory: Some(Size(2 << 30)),
+            cpus: Some(Positive(2.0)),
             ..Self::default()
         }
     }
