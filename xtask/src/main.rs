@@ -7,6 +7,7 @@
 //! | [`shell`] | starts other programs; the only place that does |
 //! | [`packages`] | the programs that tests need, and how to get them |
 //! | [`macos`] | type-checks and lints for macOS from any machine |
+//! | [`mcp`] | the server of the Model Context Protocol, tried by clients that are not ours |
 //! | [`unprivileged`] | runs the fence's tests again as an ordinary user |
 //! | [`tidy`] | rules of the house that no compiler checks |
 //! | [`workspace`] | what cargo knows about the workspace |
@@ -31,7 +32,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--only STEP[,STEP]…]   everything a change must pass; the steps are
-                               tools, tidy, fmt, clippy, macos, deny, tests, doc-tests, mcp-python, unprivileged
+                               tools, tidy, fmt, clippy, macos, deny, tests, doc-tests, mcp-python, mcp-npm,
+                               unprivileged
   tidy                         only the rules of the house
   bench [NAME] [--quick]       interleaved comparisons; all of them without a NAME
 ";

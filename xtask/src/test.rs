@@ -23,7 +23,8 @@ pub(crate) fn run(only: Option<&str>) -> Result<ExitCode> {
     report.step("doc-tests", || {
         judge(shell::run_tests(shell::cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]))?)
     });
-    report.step("mcp-python", mcp::check);
+    report.step("mcp-python", mcp::check_python);
+    report.step("mcp-npm", mcp::check_npm);
     report.step("unprivileged", unprivileged::run);
     Ok(if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -7,6 +7,7 @@
 //! directory is removed, so nothing is left on the host.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use crate::packages::SYSTEM_PATH;
 use crate::report::Done;
-use crate::{shell, test, workspace};
+use crate::{mcp, shell, test, workspace};
 
 /// A user and group that own nothing on any machine we know.
 pub(crate) const USER: u32 = 54321;
@@ -38,6 +39,9 @@ pub(crate) fn run() -> Result<Done> {
     for (directory, binary) in &binaries {
         writeln!(list, "{}\t{}", directory.display(), binary.display())?;
     }
+    if let Some(client) = mcp_client(scratch.path())? {
+        writeln!(list, "{}\t{}", scratch.path().display(), client.display())?;
+    }
     let list_file = scratch.path().join("binaries");
     std::fs::write(&list_file, list).context("writing the list of test binaries")?;
 
@@ -57,6 +61,20 @@ pub(crate) fn run() -> Result<Done> {
     println!("{} test binaries as user {USER}", binaries.len());
     // The script is an argument; showing the command would print all of it.
     test::judge(shell::run_tests_as(&mut command, "unshare --mount … setpriv … TEST-BINARY")?)
+}
+
+/// A program that is the Python client of the MCP server, so that this too is tried as an ordinary user.
+fn mcp_client(scratch: &Path) -> Result<Option<PathBuf>> {
+    let Ok(command) = mcp::python_client()? else {
+        println!("no MCP client from PyPI, see the step mcp-python");
+        return Ok(None);
+    };
+    let file = scratch.join("mcp-python");
+    let words: Vec<String> = command.iter().map(|word| format!("'{}'", word.display())).collect();
+    std::fs::write(&file, format!("#!/bin/sh\nexec {}\n", words.join(" ")))
+        .and_then(|()| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)))
+        .context("writing the MCP client's program")?;
+    Ok(Some(file))
 }
 
 /// Directory to run in, and executable, of every test binary.

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringfence::ledger::{Writer, WriterOptions};
 use ringfence::model::{Error, ErrorKind, Result};
@@ -45,7 +46,7 @@ pub(crate) fn mcp(args: Mcp) -> Result<ExitCode> {
         );
     }
     report::say(&format!("listening on http://{address}{}", http::PATH));
-    http::http(options, listener, &token)?;
+    http::http(options, listener, &token, args.idle.map_or(http::IDLE, Duration::from_secs))?;
     Ok(ExitCode::SUCCESS)
 }
 

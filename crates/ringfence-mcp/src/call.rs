@@ -66,7 +66,12 @@ impl Session {
         let id = uuid::Uuid::now_v7().simple().to_string();
         let news = self.calls.open(&id);
         let (its, tools) = (id.clone(), opened.tools.clone());
-        let done = tokio::task::spawn_blocking(move || work(&its, &tools));
+        let presence = self.busy_until_dropped();
+        let done = tokio::task::spawn_blocking(move || {
+            let result = work(&its, &tools);
+            drop(presence);
+            result
+        });
         Running {
             id,
             tools: opened.tools.clone(),

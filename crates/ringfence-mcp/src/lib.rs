@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`serve`] | standard input and output |
 //! | [`http`] | streamable HTTP behind a token |
+//! | `attendance` | which sessions somebody still attends |
 //! | `server` | the protocol's requests, each passed on |
 //! | `session` | one client: where it works, its tools, its end |
 //! | `call` | one call: progress, questions, cancellation |
@@ -15,6 +16,7 @@
 //! | `elicit` | questions to the person at the client |
 //! | `extra` | `sandbox_status` and `request_permission` |
 //! | `offer` | how tools and results look to the client |
+//! | `schema` | schemas as every client takes them |
 //! | `log` | what the client is told besides results |
 //! | `roots` | the client's project directories |
 //! | `resources` | files of the workspace and the session's records |
@@ -25,6 +27,7 @@
 // The tools of a project are, so far, those of the fence on Linux.
 #![cfg(target_os = "linux")]
 
+mod attendance;
 mod call;
 mod desk;
 mod elicit;
@@ -35,6 +38,7 @@ mod offer;
 mod options;
 mod resources;
 mod roots;
+mod schema;
 pub mod serve;
 mod server;
 mod session;

@@ -1,12 +1,12 @@
 //! How tools and results look to the client.
 
-use std::sync::Arc;
-
 use ringfence::model::ErrorKind;
 use ringfence::permission::Permission;
 use ringfence::tools::{Effect, ToolResult, ToolSpec};
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde_json::{Value, json};
+
+use crate::schema::{self, Way};
 
 /// A tool of the façade.
 pub(crate) fn tool(spec: &ToolSpec) -> Tool {
@@ -29,13 +29,10 @@ pub(crate) fn described(
     input: &Value,
     notes: ToolAnnotations,
 ) -> Tool {
-    Tool::new(name, description, object(input))
-        .with_raw_output_schema(object(schemars::schema_for!(ToolResult).as_value()))
+    let output = schema::portable(schemars::schema_for!(ToolResult).as_value(), Way::Result);
+    Tool::new(name, description, schema::portable(input, Way::Arguments))
+        .with_raw_output_schema(output)
         .with_annotations(notes)
-}
-
-fn object(schema: &Value) -> Arc<JsonObject> {
-    Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
 
 /// A result: all of it as structure, and what a model needs as text.

@@ -61,6 +61,7 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        self.0.introduced(&context.extensions);
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let result = match self.0.open(&context.peer).await {
             Ok(opened) => self.call(&opened, &request.name, arguments, &context).await?,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ringfence::model::Result;
 use ringfence::permission::ApprovalService;
@@ -11,8 +11,10 @@ use ringfence::tools::{LocalTools, Tools};
 use rmcp::RoleServer;
 use rmcp::service::Peer;
 
+use crate::attendance::{As, Attendance, Presence};
 use crate::call::Running;
 use crate::desk::Calls;
+use crate::http::session_of;
 use crate::options::Options;
 use crate::roots;
 
@@ -45,6 +47,9 @@ pub(crate) struct Session {
     /// A person was asked whether it goes on, and said no.
     pub(crate) over: AtomicBool,
     opened: tokio::sync::Mutex<Option<Arc<Opened>>>,
+    /// Where many are served: who is there, and as whom this session is known.
+    attendance: Option<Arc<Attendance>>,
+    known_as: OnceLock<String>,
 }
 
 impl Session {
@@ -57,7 +62,28 @@ impl Session {
             held: Mutex::default(),
             over: AtomicBool::new(false),
             opened: tokio::sync::Mutex::default(),
+            attendance: None,
+            known_as: OnceLock::new(),
         }
+    }
+
+    /// One of many: it is over when nobody attends it.
+    pub(crate) fn attended(options: Options, attendance: Arc<Attendance>) -> Self {
+        Self { attendance: Some(attendance), ..Self::new(options) }
+    }
+
+    /// Learns from a request as whom this session is known.
+    pub(crate) fn introduced(&self, extensions: &rmcp::model::Extensions) {
+        if let Some(parts) = extensions.get::<http::request::Parts>()
+            && let Some(session) = session_of(&parts.headers)
+        {
+            self.known_as.get_or_init(|| session);
+        }
+    }
+
+    /// Work goes on, whoever waits for it, until the value is dropped.
+    pub(crate) fn busy_until_dropped(&self) -> Option<Presence> {
+        Some(self.attendance.as_ref()?.enter(self.known_as.get()?, As::Busy))
     }
 
     /// The tools, made when they are first needed: only then can the client be asked for its roots.

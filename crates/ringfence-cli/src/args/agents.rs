@@ -56,6 +56,9 @@ mod server {
         /// The file with the bearer token for --http [default: a new token, printed on standard error]
         #[arg(long, value_name = "FILE", requires = "http")]
         pub(crate) token_file: Option<PathBuf>,
+        /// With --http: end a session in which for so long no connection was open and no call ran [default: 300]
+        #[arg(long, value_name = "SECONDS", requires = "http", value_parser = clap::value_parser!(u64).range(1..))]
+        pub(crate) idle: Option<u64>,
         #[command(flatten)]
         pub(crate) sandbox: Sandbox,
     }

@@ -3,12 +3,13 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use rmcp::service::RunningService;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{RoleClient, ServiceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::mcp::{Agent, call, mark, says, wait_for_process};
 use super::support::Room;
@@ -23,8 +24,13 @@ struct Server {
 
 impl Server {
     fn start(room: &Room) -> Self {
+        Self::with(room, &[])
+    }
+
+    fn with(room: &Room, more: &[&str]) -> Self {
         let file = room.write(room.home.join("token"), TOKEN);
-        let arguments = ["mcp", "--http", "127.0.0.1:0", "--token-file", file.to_str().unwrap()];
+        let mut arguments = vec!["mcp", "--http", "127.0.0.1:0", "--token-file", file.to_str().unwrap()];
+        arguments.extend(more);
         let mut child = room.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = lines.find_map(|line| line.ok().filter(|line| line.contains("listening"))).unwrap();
@@ -40,11 +46,9 @@ impl Server {
         agent.clone().serve(StreamableHttpClientTransport::from_config(config)).await.unwrap()
     }
 
-    /// The status line of the reply to a first request with these headers.
-    fn knock(&self, path: &str, headers: &[&str]) -> String {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } })
-        .to_string();
+    /// Sends a request and waits for nothing.
+    fn post(&self, path: &str, headers: &[&str], body: &Value) -> TcpStream {
+        let body = body.to_string();
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let mut request = format!(
             "POST {path} HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\n\
@@ -58,9 +62,49 @@ impl Server {
             request.push_str(&format!("{header}\r\n"));
         }
         stream.write_all(format!("{request}\r\n{body}").as_bytes()).unwrap();
+        stream
+    }
+
+    /// The status line of the reply to a first request with these headers.
+    fn knock(&self, path: &str, headers: &[&str]) -> String {
         let mut reply = [0; 12];
-        stream.read_exact(&mut reply).unwrap();
+        self.post(path, headers, &hello()).read_exact(&mut reply).unwrap();
         String::from_utf8_lossy(&reply[9..]).into_owned()
+    }
+}
+
+fn hello() -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } })
+}
+
+/// A client that holds no connection but for its requests, and says nothing when it goes.
+struct Careless<'a> {
+    server: &'a Server,
+    headers: [String; 2],
+}
+
+impl<'a> Careless<'a> {
+    fn new(server: &'a Server) -> Self {
+        let token = format!("Authorization: Bearer {TOKEN}");
+        let mut reply = String::new();
+        server.post("/mcp", &[&token], &hello()).read_to_string(&mut reply).unwrap();
+        let session = reply.lines().find(|line| line.to_ascii_lowercase().starts_with("mcp-session-id:"));
+        let headers = [token, session.unwrap().to_owned()];
+        let client = Self { server, headers };
+        let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        client.post(&ready).read_to_string(&mut reply).unwrap();
+        client
+    }
+
+    fn post(&self, body: &Value) -> TcpStream {
+        self.server.post("/mcp", &[&self.headers[0], &self.headers[1]], body)
+    }
+
+    /// Lets a command run, and does not wait for it.
+    fn bash(&self, command: &str) -> TcpStream {
+        self.post(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+            "name": "bash", "arguments": { "command": command } } }))
     }
 }
 
@@ -82,6 +126,10 @@ fn only_the_token_opens_and_no_page_of_a_browser_gets_in() {
     assert_eq!(server.knock("/other", &[&token]), "404");
     assert_eq!(server.knock("/mcp", &[&token, "Origin: http://evil.example"]), "403");
     assert_eq!(server.knock("/mcp", &[&token, "Host: evil.example"]), "403");
+    let both = ["Host: evil.example", "Origin: http://evil.example"];
+    assert_eq!(server.knock("/mcp", &[&token, both[0], both[1]]), "403");
+    let own = format!("Origin: http://{}", server.address);
+    assert_eq!(server.knock("/mcp", &[&token, &own]), "200");
     let weak = room.write(room.home.join("weak"), "short");
     room.run(&["mcp", "--http", "127.0.0.1:0", "--token-file", weak.to_str().unwrap()]).expect(2);
 }
@@ -144,4 +192,65 @@ async fn questions_reach_the_session_that_asked() {
     assert_eq!(refused["errorKind"], "approval_denied", "{refused}");
     first.cancel().await.unwrap();
     second.cancel().await.unwrap();
+}
+
+/// A command that leaves a process behind, and is over when that is there.
+fn lasting(mark: &str) -> String {
+    format!("sleep {mark} & until grep -qa {mark} /proc/$!/cmdline; do sleep 0.01; done")
+}
+
+#[test]
+fn a_client_that_vanished_leaves_nothing_behind() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let server = Server::with(&room, &["--idle", "1"]);
+    let mark = mark(&room.home);
+    let client = Careless::new(&server);
+    let mut reply = String::new();
+    client.bash(&format!("{}; echo started", lasting(&mark))).read_to_string(&mut reply).unwrap();
+    assert!(reply.contains("started"), "{reply}");
+    wait_for_process(&mark, false);
+    // Who comes back is told to begin anew.
+    let mut reply = String::new();
+    client.bash("true").read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");
+}
+
+#[test]
+fn a_command_that_runs_keeps_its_session_and_no_longer() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let server = Server::with(&room, &["--idle", "1"]);
+    let mark = mark(&room.home);
+    let client = Careless::new(&server);
+    let work = format!("{}; touch begun.txt; sleep 10; echo all of it > kept.txt", lasting(&mark));
+    let gone = client.bash(&work);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !room.project.join("begun.txt").exists() {
+        assert!(Instant::now() < deadline, "it did not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(gone);
+    wait_for_process(&mark, false);
+    let kept = std::fs::read_to_string(room.project.join("kept.txt"));
+    assert_eq!(kept.expect("the command was let come to its end"), "all of it\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_listens_may_be_silent() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let server = Server::with(&room, &["--idle", "1"]);
+    let client = server.connect(&Agent::default()).await;
+    call(&client, "bash", json!({ "command": "NAME=ada" })).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let said = call(&client, "bash", json!({ "command": "echo $NAME" })).await;
+    assert_eq!(said["stdout"], "ada\n");
+    client.cancel().await.unwrap();
 }
