@@ -54,6 +54,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "ripgrep", probe: Probe::Program("rg"), why: "everyday work inside: search" },
     Package { name: "zip", probe: Probe::Program("zip"), why: "everyday work inside: archives" },
     Package { name: "unzip", probe: Probe::Program("unzip"), why: "everyday work inside: archives" },
+    Package {
+        name: "busybox",
+        probe: Probe::Program("busybox"),
+        why: "the scripts of the file bridge, in small images",
+    },
     Package { name: "tmux", probe: Probe::Program("tmux"), why: "driving a terminal" },
 ];
 

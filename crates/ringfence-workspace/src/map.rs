@@ -52,6 +52,8 @@ pub struct Mapped {
     pub container: PathBuf,
     /// For showing: relative to the working directory when it is below it.
     pub shown: PathBuf,
+    /// The mount it is in, as the container sees it.
+    pub mount: PathBuf,
     pub mode: MountMode,
 }
 
@@ -134,7 +136,7 @@ impl PathMap {
             Ok(relative) => relative.to_owned(),
             Err(_) => container.clone(),
         };
-        Mapped { host: join(&mount.host), container, shown, mode: mount.mode }
+        Mapped { host: join(&mount.host), container, shown, mount: mount.container.clone(), mode: mount.mode }
     }
 }
 
