@@ -69,6 +69,8 @@ pub struct Request {
     pub home: String,
     /// The project, if it is not the working directory.
     pub project: Option<String>,
+    /// More directories that are worked in like the project.
+    pub also: Vec<String>,
     /// Whether more is wanted than the sandbox gives; a person is asked then.
     pub escalated: bool,
 }
@@ -87,6 +89,7 @@ impl Request {
             cwd: cwd.into(),
             home: home.into(),
             project: None,
+            also: vec![],
             escalated: false,
         }
     }

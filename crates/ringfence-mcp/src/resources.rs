@@ -18,21 +18,29 @@ pub(crate) fn list(opened: &Opened) -> Vec<Resource> {
         .with_title("What ran in this session")
         .with_mime_type("application/json");
     let mut found = vec![ledger];
-    let listing = opened.tools.call("list", &json!({}));
-    let entries = listing.data.get("entries").and_then(|entries| entries.as_array()).into_iter().flatten();
-    let files = entries.filter(|entry| entry["kind"] == "file").filter_map(|entry| entry["path"].as_str());
-    found.extend(files.take(MOST_FILES).filter_map(|path| {
-        let uri = url::Url::from_file_path(opened.tools.workspace().join(path)).ok()?;
-        Some(Resource::new(uri, path))
-    }));
+    for directory in &opened.directories {
+        let listing = opened.tools.call("list", &json!({ "path": directory }));
+        let entries =
+            listing.data.get("entries").and_then(|entries| entries.as_array()).into_iter().flatten();
+        let files =
+            entries.filter(|entry| entry["kind"] == "file").filter_map(|entry| entry["path"].as_str());
+        found.extend(files.take(MOST_FILES).filter_map(|path| {
+            let uri = url::Url::from_file_path(opened.tools.workspace().join(path)).ok()?;
+            Some(Resource::new(uri, path))
+        }));
+    }
     found
 }
 
-pub(crate) fn template(opened: &Opened) -> ResourceTemplate {
-    let base = url::Url::from_directory_path(opened.tools.workspace());
-    let base = base.map_or_else(|()| "file:///".to_owned(), |base| base.to_string());
-    ResourceTemplate::new(format!("{base}{{+path}}"), "workspace file")
-        .with_description("A file of the workspace, under the rules of the sandbox")
+/// One for each root.
+pub(crate) fn templates(opened: &Opened) -> Vec<ResourceTemplate> {
+    let bases =
+        opened.directories.iter().filter_map(|directory| url::Url::from_directory_path(directory).ok());
+    let template = |base: url::Url| {
+        ResourceTemplate::new(format!("{base}{{+path}}"), "workspace file")
+            .with_description("A file of the workspace, under the rules of the sandbox")
+    };
+    bases.map(template).collect()
 }
 
 pub(crate) fn read(session: &Session, opened: &Opened, uri: &str) -> Result<ReadResourceResult, ErrorData> {

@@ -95,7 +95,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let opened = self.0.open(&context.peer).await.map_err(|error| failed(&error))?;
-        Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template(&opened)]))
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&opened)))
     }
 
     async fn read_resource(

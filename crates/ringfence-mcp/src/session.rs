@@ -106,6 +106,7 @@ impl Session {
             service: Some(Arc::clone(&calls) as Arc<dyn ApprovalService>),
             ledger: self.options.ledger.clone(),
             session_key: Some(self.key.clone()),
+            more: more.to_vec(),
             code_reader: self.options.code_reader.clone(),
             require: self.options.require.clone(),
             stage: self.options.stage.clone(),

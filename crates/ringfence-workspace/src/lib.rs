@@ -49,7 +49,7 @@ pub use edit::Occurrence;
 pub use guard::Guard;
 pub use map::{Mount, MountMode, PathMap};
 pub use media::{MediaPlace, StagedMedia};
-pub use patch::PatchReport;
+pub use patch::{Patch, PatchReport};
 pub use path::clean_input;
 pub use search::{Match, SearchOptions, SearchReport};
 pub use seed::BOOTSTRAP_FILES;

@@ -185,6 +185,71 @@ async fn roots_are_where_a_session_works() {
 }
 
 #[tokio::test]
+async fn file_tools_work_in_every_root_and_in_nothing_else() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let (first, second) = (room.home.join("first"), room.home.join("second"));
+    for directory in [&first, &second] {
+        std::fs::create_dir_all(directory.join("build")).unwrap();
+    }
+    std::fs::write(second.join(".env"), "KEY=1\n").unwrap();
+    let agent = Agent { roots: Some(vec![first.clone(), second.clone()]), ..Agent::with_person(vec![]) };
+    let client = agent.connect(&room).await;
+    let there = |name: &str| second.join(name).display().to_string();
+    let good = async |name, arguments| {
+        let result = call(&client, name, arguments).await;
+        assert_eq!(result["ok"], true, "{name}: {result}");
+        result
+    };
+
+    let result = good("write", json!({ "path": there("a.txt"), "content": "one\n" })).await;
+    assert_eq!(result["data"]["path"], there("a.txt"));
+    good("write", json!({ "path": "a.txt", "content": "in the first\n" })).await;
+    assert_eq!(std::fs::read_to_string(second.join("a.txt")).unwrap(), "one\n");
+    assert_eq!(std::fs::read_to_string(first.join("a.txt")).unwrap(), "in the first\n");
+    good("edit", json!({ "path": there("a.txt"), "old": "one", "new": "two" })).await;
+    assert_eq!(good("read", json!({ "path": there("a.txt") })).await["stdout"], "     1\ttwo\n");
+    let patch = |one: &str, other: &str| {
+        json!({ "patch": format!(
+            "*** Begin Patch\n*** Update File: {one}\n@@\n-two\n+three\n*** Add File: {other}\n+new\n*** End Patch"
+        ) })
+    };
+    let result = call(&client, "apply_patch", patch(&there("a.txt"), "b.txt")).await;
+    assert_eq!(result["errorKind"], "validation", "whole or not at all, so in one root: {result}");
+    assert!(!first.join("b.txt").exists());
+    let result = good("apply_patch", patch(&there("a.txt"), &there("b.txt"))).await;
+    assert_eq!(result["stdout"], format!("A {}\nM {}\n", there("b.txt"), there("a.txt")));
+    let result = good("list", json!({ "path": second })).await;
+    assert!(result["stdout"].as_str().unwrap().contains(&there("b.txt")), "{result}");
+    let result = good("search", json!({ "path": second, "text": "three" })).await;
+    assert_eq!(result["stdout"], format!("{}:1:three\n", there("a.txt")));
+    let uri = format!("file://{}", there("a.txt"));
+    let read = client.read_resource(ReadResourceRequestParams::new(uri)).await.unwrap();
+    assert!(format!("{read:?}").contains("three"), "{read:?}");
+    assert_eq!(client.list_all_resource_templates().await.unwrap().len(), 2);
+    // What belongs to the project is ordinary work for the gate, too: nobody is there to answer.
+    good("bash", json!({ "command": format!("rm -rf {}", there("build")) })).await;
+    assert!(!second.join("build").exists());
+
+    for path in [room.project.join("x"), second.join("../project/x"), room.home.join("secondary")] {
+        let result = call(&client, "write", json!({ "path": path, "content": "x" })).await;
+        assert_eq!(result["data"]["reason"], "path_outside_workspace", "{}: {result}", path.display());
+        assert!(!path.exists());
+    }
+    std::os::unix::fs::symlink(room.home.join(".ssh"), second.join("link")).unwrap();
+    let result = call(&client, "write", json!({ "path": there("link/x"), "content": "x" })).await;
+    assert_eq!(result["data"]["reason"], "path_outside_workspace", "{result}");
+    client.cancel().await.unwrap();
+
+    let silent = Agent { answers: None, ..agent }.connect(&room).await;
+    let result = call(&silent, "read", json!({ "path": there(".env") })).await;
+    assert_eq!(result["data"]["status"], "requires_permission", "the same rules as in the first: {result}");
+    silent.cancel().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_person_at_the_client_decides() {
     let room = Room::new();
     secret(&room);

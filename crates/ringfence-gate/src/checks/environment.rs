@@ -327,7 +327,7 @@ fn entries<'a>(cmd: &'a Cmd<'_>, assigned: &'a Assigned) -> impl Iterator<Item =
                 ];
                 let in_home = path.below(cmd.place.home)
                     && tool.iter().any(|dir| path.within(&format!("{}/{dir}", cmd.place.home)));
-                path.within(cmd.place.project) && piece != "." && !piece.is_empty()
+                cmd.place.works_in(&path) && piece != "." && !piece.is_empty()
                     || in_home
                     || GOOD.iter().any(|dir| path.within(dir))
             });

@@ -101,7 +101,7 @@ impl Check for Persistence {
             let shown = path.show();
             let hook = RUN_LATER.iter().any(|name| path.holds(name))
                 || SYSTEM.iter().any(|dir| shown.starts_with(dir));
-            if hook && (how != How::Rights || path.holds(".git/hooks") || !path.below(cmd.place.project)) {
+            if hook && (how != How::Rights || path.holds(".git/hooks") || !cmd.place.works_below(&path)) {
                 report.add(FILE, target.span, format!("`{shown}` is run by itself later"));
             }
             if HISTORIES.iter().any(|name| path.holds(name)) {

@@ -6,7 +6,7 @@
 //! | the home directory, whole or by `*` | deny |
 //! | below home outside the project, the whole project, `.git`, elsewhere | ask |
 //! | what only running can tell | ask |
-//! | below `/tmp`, `/var/tmp`, `/opt`, `/srv` | allow, with a note |
+//! | below `/tmp`, `/var/tmp`, `/opt`, `/srv`, if that is no project | allow, with a note |
 //! | below the project | allow |
 
 use ringfence_model::config::Strictness;
@@ -93,11 +93,11 @@ pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
     if path.is_root() || path.above(place.home) && !path.contents && !path.open {
         return Zone::Critical;
     }
-    let project = place.project;
-    // A shell in the home directory, or above it, is in no project.
-    let is_project =
-        !AbsPath::literal(project).matches(place.home) && !AbsPath::literal(project).above(place.home);
-    if is_project && path.below(project) && !path.open {
+    let is_whole = !path.open && place.projects().any(|project| path.matches(project) || path.above(project));
+    if !path.open
+        && !is_whole
+        && let Some(project) = place.projects().find(|project| path.below(project))
+    {
         return if path.holds(".git") && path.parts().len() <= depth(project) + 1 {
             Zone::Project
         } else {
@@ -110,7 +110,7 @@ pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
     let below_scratch =
         |dir: &&&str| path.below(dir) || path.contents && path.matches(dir) && dir.ends_with("tmp");
     if SCRATCH.iter().find(below_scratch).is_some() {
-        return Zone::Scratch;
+        return if is_whole { Zone::Project } else { Zone::Scratch };
     }
     if SYSTEM.iter().any(|dir| path.below(dir))
         || CRITICAL.iter().chain(FURTHER).any(|dir| path.matches(dir)) && !path.open
@@ -123,10 +123,7 @@ pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
     if path.above(place.home) {
         return Zone::Home;
     }
-    if !path.open && (path.matches(project) || path.above(project)) {
-        return Zone::Project;
-    }
-    Zone::Outside
+    if is_whole { Zone::Project } else { Zone::Outside }
 }
 
 fn depth(path: &str) -> usize {

@@ -84,7 +84,7 @@ impl Check for System {
             let system = SYSTEM_DIRECTORIES.iter().filter(|dir| **dir != "/dev").any(|dir| path.within(dir));
             let other = ["/root", "/var", "/run", "/srv", "/opt"].iter().any(|dir| path.within(dir))
                 && !path.within("/var/tmp");
-            if system || other && !path.below(cmd.place.project) || path.is_root() {
+            if system || other && !cmd.place.works_below(&path) || path.is_root() {
                 report.add(FILE, target.span, format!("`{shown}` belongs to the system"));
             }
         });
@@ -194,7 +194,7 @@ fn containers(cmd: &Cmd<'_>, report: &mut Report<'_>) {
                         .unwrap_or_else(|| value.split(':').next().unwrap_or_default())
                         .to_owned();
                     let path = crate::path::AbsPath::literal(&source);
-                    source.starts_with('/') && !path.within(cmd.place.project) && !path.below("/tmp")
+                    source.starts_with('/') && !cmd.place.works_in(&path) && !path.below("/tmp")
                         || source.contains("docker.sock")
                 })
             }

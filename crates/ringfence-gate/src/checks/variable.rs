@@ -111,10 +111,10 @@ fn is_settled(cmd: &Cmd<'_>, val: &Val) -> bool {
         return true;
     }
     AbsPath::of(val, cmd.cwd).is_some_and(|path| {
-        let in_project = path.within(cmd.place.project) && !path.matches(cmd.place.project);
+        let in_project = cmd.place.works_below(&path);
         // `out-$n.txt`: the name is known to begin in the project.
         let named =
-            path.within(cmd.place.project) && !val.prefix().is_empty() && !val.prefix().ends_with(['/', '.']);
+            cmd.place.works_in(&path) && !val.prefix().is_empty() && !val.prefix().ends_with(['/', '.']);
         in_project || named || path.within("/tmp") || path.within("/var/tmp")
     })
 }
@@ -123,5 +123,5 @@ fn is_settled(cmd: &Cmd<'_>, val: &Val) -> bool {
 fn is_single_file(cmd: &Cmd<'_>, val: &Val) -> bool {
     let recursive = crate::shell::args::has_option(cmd.rest(), Options::default(), 'r', "--recursive")
         || crate::shell::args::has_option(cmd.rest(), Options::default(), 'R', "--recursive");
-    !recursive && AbsPath::of(val, cmd.cwd).is_some_and(|path| path.below(cmd.place.project))
+    !recursive && AbsPath::of(val, cmd.cwd).is_some_and(|path| cmd.place.works_below(&path))
 }

@@ -22,7 +22,7 @@ pub(crate) fn read(of: Language, question: &Question) -> Result<Reading, String>
     let tree = parser.set_language(&language).ok().and_then(|()| parser.parse(text, None));
     let tree = tree.ok_or_else(|| "the code cannot be read".to_owned())?;
     let root = tree.root_node();
-    let place = Place { home: &question.home, project: &question.project };
+    let place = Place { home: &question.home, project: &question.project, also: &[] };
     let cwd = question.cwd.as_deref();
     let names = Names::of(root, text, place, cwd);
     let mut program = Program { names, place, cwd, steps: vec![] };

@@ -15,11 +15,36 @@ pub struct Place<'a> {
     pub home: &'a str,
     /// The project: where the text begins to run.
     pub project: &'a str,
+    /// More directories that are worked in like the project.
+    pub also: &'a [String],
+}
+
+impl<'a> Place<'a> {
+    /// The project and what is worked in like it, but no home directory and nothing above one: a shell there is in
+    /// no project.
+    pub fn projects(self) -> impl Iterator<Item = &'a str> {
+        let all = std::iter::once(self.project).chain(self.also.iter().map(String::as_str));
+        all.filter(move |project| {
+            let project = AbsPath::literal(project);
+            !project.matches(self.home) && !project.above(self.home)
+        })
+    }
+
+    /// Whether a path may be a project or lie in one.
+    pub fn works_in(self, path: &AbsPath) -> bool {
+        path.within(self.project) || self.also.iter().any(|dir| path.within(dir))
+    }
+
+    /// Whether a path may lie strictly below a project.
+    pub fn works_below(self, path: &AbsPath) -> bool {
+        path.below(self.project) || self.also.iter().any(|dir| path.below(dir))
+    }
 }
 
 impl<'a> From<&'a Request> for Place<'a> {
     fn from(request: &'a Request) -> Self {
-        Self { home: &request.home, project: request.project.as_deref().unwrap_or(&request.cwd) }
+        let project = request.project.as_deref().unwrap_or(&request.cwd);
+        Self { home: &request.home, project, also: &request.also }
     }
 }
 

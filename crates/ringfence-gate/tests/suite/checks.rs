@@ -172,6 +172,54 @@ fn removal_by_place() {
 }
 
 #[test]
+fn a_project_in_a_scratch_directory_is_a_project() {
+    let there = |code: &str| {
+        Gate::new(Options::default()).judge(&Request::shell(code, "/home/dev", "/tmp/work/app")).decision
+    };
+    for whole in [
+        "rm -rf .",
+        "rm -rf *",
+        "rm -rf \"$PWD\"",
+        "rm -rf ..",
+        "rm -rf /tmp/work",
+        "rm -rf /tmp/*",
+        "find . -delete",
+        "mv /tmp/work/app /tmp/gone",
+        "rm -rf .git",
+    ] {
+        assert_eq!(there(whole), Decision::Ask, "{whole}");
+    }
+    for part in ["rm -rf build", "rm -rf ./target/*", "rm -rf /tmp/other", "find . -name '*.o' -delete"] {
+        assert_eq!(there(part), Decision::Allow, "{part}");
+    }
+    assert_eq!(there("rm -rf /tmp"), Decision::Deny);
+}
+
+#[test]
+fn more_directories_are_worked_in_like_the_project() {
+    let judge = |code: &str, also: &[&str]| {
+        let also = also.iter().map(|dir| (*dir).to_owned()).collect();
+        let request = Request { also, ..Request::shell(code, "/home/dev", "/home/dev/project") };
+        Gate::new(Options::default()).judge(&request).decision
+    };
+    let also = ["/home/dev/library"];
+    for (code, with, without) in [
+        ("rm -rf /home/dev/library/build", Decision::Allow, Decision::Ask),
+        ("rm -rf ../library/build", Decision::Allow, Decision::Ask),
+        ("echo x > \"../library/out/$NAME\"", Decision::Allow, Decision::Ask),
+        ("rm -rf /home/dev/library", Decision::Ask, Decision::Ask),
+        ("rm -rf /home/dev/library/.git", Decision::Ask, Decision::Ask),
+        ("rm -rf /home/dev/lib", Decision::Ask, Decision::Ask),
+        ("rm -rf /home/dev", Decision::Deny, Decision::Deny),
+        ("echo x > ../library/.git/hooks/pre-commit", Decision::Ask, Decision::Ask),
+    ] {
+        assert_eq!((judge(code, &also), judge(code, &[])), (with, without), "{code}");
+    }
+    // A home directory is no project, whoever says so.
+    assert_eq!(judge("rm -rf ~/notes", &["/home/dev"]), Decision::Ask);
+}
+
+#[test]
 fn power_disk_and_fork_bombs() {
     for code in [
         ":(){ :|:& };:",

@@ -46,17 +46,50 @@ pub struct PatchReport {
     pub moved: Vec<(PathBuf, PathBuf)>,
 }
 
+impl PatchReport {
+    /// All paths.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let moved = self.moved.iter_mut().flat_map(|(from, to)| [from, to]);
+        self.added.iter_mut().chain(&mut self.updated).chain(&mut self.deleted).chain(moved)
+    }
+}
+
+/// A patch that was read, and not applied yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch(Vec<Change>);
+
+impl Patch {
+    pub fn parse(text: &str) -> Result<Self> {
+        parse::parse(text).map(Self)
+    }
+
+    /// The paths it names, which a caller may know by other names than the workspace.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.0
+            .iter_mut()
+            .flat_map(|change| match change {
+                Change::Add { path, .. } | Change::Delete { path } => [Some(path), None],
+                Change::Update { path, move_to, .. } => [Some(path), move_to.as_mut()],
+            })
+            .flatten()
+    }
+}
+
 /// The state of the files the patch touches, as it will be. None: not there.
 type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 impl Workspace {
     /// Applies a patch: all of it, or nothing.
     pub fn apply_patch(&self, text: &str) -> Result<PatchReport> {
-        let changes = parse::parse(text)?;
+        self.apply(&Patch::parse(text)?)
+    }
+
+    /// The same, of a patch that was read before.
+    pub fn apply(&self, patch: &Patch) -> Result<PatchReport> {
         let mut report = PatchReport::default();
         let mut before = Files::new();
         let mut after = Files::new();
-        for change in &changes {
+        for change in &patch.0 {
             self.compute(change, &mut before, &mut after, &mut report)?;
         }
         self.put(&before, after, &report.moved)?;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_model::{Error, ErrorKind, Filesystem, Grant, Result};
-use ringfence_workspace::{FileKind, ListOptions, Occurrence, SearchOptions, Workspace, clean_input};
-use serde_json::{Value, json};
+use ringfence_workspace::{FileKind, ListOptions, Occurrence, Patch, SearchOptions, Workspace, clean_input};
+use serde_json::json;
 
 use super::args;
 use super::guard::{PolicyGuard, Refused};
@@ -21,10 +21,32 @@ const LONGEST_LINE: usize = 2000;
 #[derive(Debug)]
 pub(crate) struct Files {
     workspace: Workspace,
+    /// More directories of the project; what is in them is named by absolute paths.
+    more: Vec<Workspace>,
     guard: Arc<PolicyGuard>,
     permanent: Vec<Grant>,
     home: PathBuf,
     turn: Mutex<()>,
+}
+
+/// Something in the workspace, or in another directory of the project.
+#[derive(Debug)]
+struct Place<'a> {
+    workspace: &'a Workspace,
+    /// In that directory.
+    path: PathBuf,
+    is_first: bool,
+}
+
+impl Place<'_> {
+    /// A path of its directory as the caller would name it.
+    fn named(&self, path: &Path) -> PathBuf {
+        if self.is_first { path.to_owned() } else { self.workspace.host_path().join(path) }
+    }
+
+    fn shown(&self) -> String {
+        self.named(&self.path).display().to_string()
+    }
 }
 
 /// What a file tool does.
@@ -39,15 +61,27 @@ pub(crate) enum FileCall {
 }
 
 impl Files {
-    pub(crate) fn new(workspace: Workspace, filesystem: Filesystem, home: PathBuf) -> Self {
+    pub(crate) fn new(
+        workspace: Workspace,
+        more: Vec<Workspace>,
+        filesystem: Filesystem,
+        home: PathBuf,
+    ) -> Self {
         let permanent = filesystem.grants.clone();
         let guard = Arc::new(PolicyGuard::new(filesystem));
-        let workspace = workspace.guarded(Arc::clone(&guard) as _);
-        Self { workspace, guard, permanent, home, turn: Mutex::default() }
+        let guarded = |workspace: Workspace| workspace.guarded(Arc::clone(&guard) as _);
+        let (workspace, more) = (guarded(workspace), more.into_iter().map(guarded).collect());
+        Self { workspace, more, guard, permanent, home, turn: Mutex::default() }
     }
 
+    /// Where relative paths are, and code runs.
     pub(crate) fn workspace(&self) -> &Workspace {
         &self.workspace
+    }
+
+    /// More directories of the project.
+    pub(crate) fn more(&self) -> impl Iterator<Item = &Path> {
+        self.more.iter().map(Workspace::host_path)
     }
 
     /// Does it, with what was granted. A refusal of the rules comes with the error.
@@ -76,25 +110,35 @@ impl Files {
     pub(crate) fn bytes(&self, path: &str, session: &[Grant]) -> Result<Vec<u8>> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.guard.hold(&self.permanent, session, &[]);
-        self.workspace.read(&self.inside(path)?)
+        let place = self.inside(path)?;
+        place.workspace.read(&place.path)
     }
 
-    /// What was typed as a path of the workspace.
-    fn inside(&self, typed: &str) -> Result<PathBuf> {
-        let path = clean_input(typed, Some(&self.home));
-        self.workspace.relative(&path).map_err(|error| {
+    /// What was typed as a path.
+    fn inside(&self, typed: &str) -> Result<Place<'_>> {
+        self.place(&clean_input(typed, Some(&self.home))).map_err(|error| {
             error.hint(
                 "file tools stay in the workspace; a command can read other places after a person agreed",
             )
         })
     }
 
+    /// Absolute paths are in the innermost directory that they begin with, all others in the workspace.
+    fn place(&self, path: &Path) -> Result<Place<'_>> {
+        let all = std::iter::once(&self.workspace).chain(&self.more);
+        let holding = all.filter(|workspace| path.starts_with(workspace.host_path()));
+        let innermost = holding.max_by_key(|workspace| workspace.host_path().components().count());
+        let workspace = innermost.unwrap_or(&self.workspace);
+        let path = workspace.relative(path)?;
+        Ok(Place { workspace, path, is_first: std::ptr::eq(workspace, &self.workspace) })
+    }
+
     fn read(&self, args: &args::Read) -> Result<ToolResult> {
-        let path = self.inside(&args.path)?;
-        if self.workspace.stat(&path)?.is_some_and(|stat| stat.kind == FileKind::Directory) {
-            return Err(invalid(format!("{} is a directory", path.display())).hint("use `list`"));
+        let place = self.inside(&args.path)?;
+        if place.workspace.stat(&place.path)?.is_some_and(|stat| stat.kind == FileKind::Directory) {
+            return Err(invalid(format!("{} is a directory", place.shown())).hint("use `list`"));
         }
-        let text = self.workspace.read_text(&path)?;
+        let text = place.workspace.read_text(&place.path)?;
         let (first, most) = (args.offset.unwrap_or(1).max(1), args.limit.unwrap_or(LINES));
         let all = text.lines().count();
         let mut shown = String::new();
@@ -104,7 +148,7 @@ impl Files {
             let _ = writeln!(shown, "{:>6}\t{line}", index + 1);
         }
         let more = all.saturating_sub((first - 1).saturating_add(most));
-        let mut result = ToolResult::text(shown).with("path", shown_path(&path)).with("lines", all);
+        let mut result = ToolResult::text(shown).with("path", place.shown()).with("lines", all);
         if more > 0 {
             result.truncated = true;
             result = result.with("linesLeft", more);
@@ -113,24 +157,45 @@ impl Files {
     }
 
     fn write(&self, args: &args::Write) -> Result<ToolResult> {
-        let path = self.inside(&args.path)?;
-        let existed = self.workspace.exists(&path);
-        self.workspace.write(&path, args.content.as_bytes())?;
+        let place = self.inside(&args.path)?;
+        let existed = place.workspace.exists(&place.path);
+        place.workspace.write(&place.path, args.content.as_bytes())?;
         let verb = if existed { "replaced" } else { "created" };
-        let text = format!("{verb} {} ({} bytes)\n", path.display(), args.content.len());
-        Ok(ToolResult::text(text).with("path", shown_path(&path)).with("created", !existed))
+        let text = format!("{verb} {} ({} bytes)\n", place.shown(), args.content.len());
+        Ok(ToolResult::text(text).with("path", place.shown()).with("created", !existed))
     }
 
     fn edit(&self, args: &args::Edit) -> Result<ToolResult> {
-        let path = self.inside(&args.path)?;
+        let place = self.inside(&args.path)?;
         let which = if args.all { Occurrence::All } else { Occurrence::First };
-        let count = self.workspace.edit(&path, &args.old, &args.new, which)?;
-        let text = format!("replaced {count} in {}\n", path.display());
-        Ok(ToolResult::text(text).with("path", shown_path(&path)).with("replacements", count))
+        let count = place.workspace.edit(&place.path, &args.old, &args.new, which)?;
+        let text = format!("replaced {count} in {}\n", place.shown());
+        Ok(ToolResult::text(text).with("path", place.shown()).with("replacements", count))
     }
 
+    /// A patch is applied whole or not at all, and so in one directory.
     fn apply_patch(&self, args: &args::ApplyPatch) -> Result<ToolResult> {
-        let report = self.workspace.apply_patch(&args.patch)?;
+        let mut patch = Patch::parse(&args.patch)?;
+        let mut first: Option<Place<'_>> = None;
+        for path in patch.paths_mut() {
+            let place = self.inside(&path.to_string_lossy())?;
+            *path = place.path.clone();
+            match &first {
+                Some(first) if !std::ptr::eq(first.workspace, place.workspace) => {
+                    let (one, other) = (first.workspace.host_path(), place.workspace.host_path());
+                    let message =
+                        format!("the patch changes files in {} and in {}", one.display(), other.display());
+                    return Err(invalid(message).hint("make a patch for each directory"));
+                }
+                Some(_) => {}
+                None => first = Some(place),
+            }
+        }
+        let Some(place) = first else { return Err(invalid("the patch changes nothing".to_owned())) };
+        let mut report = place.workspace.apply(&patch)?;
+        for path in report.paths_mut() {
+            *path = place.named(path);
+        }
         let mut text = String::new();
         for (mark, paths) in [("A", &report.added), ("M", &report.updated), ("D", &report.deleted)] {
             for path in paths {
@@ -144,16 +209,17 @@ impl Files {
     }
 
     fn list(&self, args: &args::List) -> Result<ToolResult> {
-        let path = self.inside(&args.path)?;
+        let place = self.inside(&args.path)?;
         let options = if args.recursive { ListOptions::recursive() } else { ListOptions::flat() };
-        let listing = self.workspace.list(&path, options)?;
+        let mut listing = place.workspace.list(&place.path, options)?;
         let mut text = String::new();
-        for entry in &listing.entries {
+        for entry in &mut listing.entries {
             let mark = match entry.kind {
                 FileKind::Directory => "/",
                 FileKind::Symlink => "@",
                 FileKind::File | FileKind::Other => "",
             };
+            entry.path = place.named(&entry.path);
             let _ = writeln!(text, "{}{mark}", entry.path.display());
         }
         let mut result = ToolResult::text(text).with("entries", json!(listing.entries));
@@ -162,11 +228,12 @@ impl Files {
     }
 
     fn search(&self, args: &args::Search) -> Result<ToolResult> {
-        let path = self.inside(&args.path)?;
+        let place = self.inside(&args.path)?;
         let options = SearchOptions { ignore_case: args.ignore_case, ..SearchOptions::default() };
-        let report = self.workspace.search(&path, &args.text, &options)?;
+        let mut report = place.workspace.search(&place.path, &args.text, &options)?;
         let mut text = String::new();
-        for found in &report.matches {
+        for found in &mut report.matches {
+            found.path = place.named(&found.path);
             let _ = writeln!(text, "{}:{}:{}", found.path.display(), found.line, found.text);
         }
         let truncated = report.truncated;
@@ -195,10 +262,6 @@ impl FileCall {
             Self::Read(_) | Self::List(_) | Self::Search(_) => false,
         }
     }
-}
-
-fn shown_path(path: &Path) -> Value {
-    path.display().to_string().into()
 }
 
 fn invalid(message: String) -> Error {

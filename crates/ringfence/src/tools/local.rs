@@ -1,6 +1,6 @@
 //! The tools for a project on this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +40,9 @@ pub struct LocalTools {
     /// None: as configured.
     pub access: Option<WorkspaceAccess>,
     pub confirm_from: Option<Risk>,
+    /// More directories of the project: files in them are named by absolute paths. The policy decides about them as
+    /// about all others; this allows nothing.
+    pub more: Vec<PathBuf>,
     /// Who reads Python and JavaScript for the gate: a [`Worker`](crate::gate::Worker), or
     /// [`InProcess`](crate::gate::InProcess) where that is acceptable. None: such code is asked about.
     pub code_reader: Option<Arc<dyn CodeReader>>,
@@ -63,6 +66,7 @@ impl Default for LocalTools {
             secrets: vec![],
             access: None,
             confirm_from: None,
+            more: vec![],
             code_reader: None,
             languages: Languages::default(),
             extensions: Extensions::default(),
@@ -98,12 +102,12 @@ impl LocalTools {
         };
         let mut policy = setup.policy();
         if mode == Mode::ReadOnly {
-            let project = setup.project.clone();
+            let is_ours = |path: &Path| path == setup.project || self.more.iter().any(|more| more == path);
             let (writable, others) = policy
                 .filesystem
                 .allow_write
                 .into_iter()
-                .partition(|rule| rule.path.as_literal().is_some_and(|path| path == project));
+                .partition(|rule| rule.path.as_literal().is_some_and(is_ours));
             policy.filesystem.allow_write = others;
             policy.filesystem.allow_read.extend::<Vec<_>>(writable);
         }
@@ -115,9 +119,12 @@ impl LocalTools {
         let desk = self.desk(setup);
         let filesystem = native.policy().filesystem.clone();
         let room = Arc::new(LocalRoom::new(Arc::new(native), Arc::clone(&desk)));
-        let workspace =
-            Workspace::open(&setup.project, WorkspaceOptions { mode, ..WorkspaceOptions::default() })?;
-        self.assembled(setup, desk, room, workspace, filesystem)
+        let open = |directory: &PathBuf| {
+            Workspace::open(directory, WorkspaceOptions { mode, ..WorkspaceOptions::default() })
+        };
+        let workspace = open(&setup.project)?;
+        let more = self.more.iter().map(open).collect::<Result<_>>()?;
+        self.assembled(setup, desk, room, (workspace, more), filesystem)
     }
 
     /// The tools of one session in the sandbox that a manager gives it: by the mode, scope, workspace access and
@@ -137,7 +144,7 @@ impl LocalTools {
         let workspace =
             Workspace::open(&place.cwd, WorkspaceOptions { mode, ..WorkspaceOptions::default() })?;
         let room = Arc::new(ManagerRoom::new(Arc::new(manager), session));
-        self.assembled(setup, desk, room, workspace, policy.filesystem)
+        self.assembled(setup, desk, room, (workspace, vec![]), policy.filesystem)
     }
 
     fn desk(&self, setup: &Setup) -> Arc<Desk> {
@@ -166,7 +173,7 @@ impl LocalTools {
         setup: &Setup,
         desk: Arc<Desk>,
         room: Arc<dyn Room>,
-        workspace: Workspace,
+        (workspace, more): (Workspace, Vec<Workspace>),
         filesystem: Filesystem,
     ) -> Result<Tools> {
         let config = &setup.loaded.config;
@@ -182,6 +189,7 @@ impl LocalTools {
         Ok(Tools::new(ToolsOptions {
             room,
             workspace,
+            more,
             filesystem,
             gate,
             safety: config.safety.clone(),

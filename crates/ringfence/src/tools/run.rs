@@ -194,6 +194,8 @@ impl Tools {
         }
         let (home, shells) = self.places();
         let project = shared.files.workspace().host_path().to_string_lossy().into_owned();
+        let also: Vec<String> =
+            shared.files.more().map(|directory| directory.to_string_lossy().into_owned()).collect();
         // Code runs in the workspace, wherever the shell is.
         let cwd = if call.tool == "run_code" { project.clone() } else { shells };
         let mut code = code.to_owned();
@@ -201,6 +203,7 @@ impl Tools {
         for _ in 0..=MOST_EDITS {
             let request = Request {
                 project: Some(project.clone()),
+                also: also.clone(),
                 escalated,
                 ..Request::new(language, code.clone(), home.clone(), cwd.clone())
             };

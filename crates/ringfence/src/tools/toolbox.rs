@@ -45,6 +45,8 @@ pub struct ToolsOptions {
     pub room: Arc<dyn Room>,
     /// Where files are read and written, and code runs. Read-only: no tool that writes is offered.
     pub workspace: Workspace,
+    /// More directories of the project, whose files are named by absolute paths.
+    pub more: Vec<Workspace>,
     /// The rules of the fence, which hold for files on the host too.
     pub filesystem: Filesystem,
     pub gate: Gate,
@@ -98,7 +100,7 @@ impl Tools {
     pub fn new(options: ToolsOptions) -> Self {
         let shared = Shared {
             filesystem: options.filesystem.clone(),
-            files: Files::new(options.workspace, options.filesystem, options.home.clone()),
+            files: Files::new(options.workspace, options.more, options.filesystem, options.home.clone()),
             gate: options.gate,
             safety: options.safety,
             confirm_from: options.confirm_from,
