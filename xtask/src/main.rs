@@ -6,6 +6,7 @@
 //! | [`report`] | runs steps, times them, prints the summary |
 //! | [`shell`] | starts other programs; the only place that does |
 //! | [`packages`] | the programs that tests need, and how to get them |
+//! | [`notes`] | what tests wrote down that they did not do |
 //! | [`macos`] | type-checks and lints for macOS from any machine |
 //! | [`mcp`] | the server of the Model Context Protocol, tried by clients that are not ours |
 //! | [`unprivileged`] | runs the fence's tests again as an ordinary user |
@@ -18,6 +19,7 @@
 mod bench;
 mod macos;
 mod mcp;
+mod notes;
 mod packages;
 mod report;
 mod shell;

@@ -4,8 +4,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
+use crate::notes::Notes;
 use crate::report::{Done, Report};
-use crate::shell::{self, TestRun};
+use crate::shell::{self, ScratchDir, TestRun};
 use crate::{macos, mcp, packages, tidy, unprivileged};
 
 /// Runs all steps, or those of `only`.
@@ -21,7 +22,7 @@ pub(crate) fn run(only: Option<&str>) -> Result<ExitCode> {
     report.step("deny", deny);
     report.step("tests", tests);
     report.step("doc-tests", || {
-        judge(shell::run_tests(shell::cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]))?)
+        with_notes(shell::cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]))
     });
     report.step("mcp-python", mcp::check_python);
     report.step("mcp-npm", mcp::check_npm);
@@ -34,12 +35,13 @@ fn command(command: &mut Command) -> Result<Done> {
     Ok(Done::passed())
 }
 
-/// The verdict on a test run; many lines of counts become one sum.
-pub(crate) fn judge(run: TestRun) -> Result<Done> {
-    let notes = match sum(&run.counts) {
+/// The verdict on a test run; many lines of counts become one sum. What tests did not do is named.
+pub(crate) fn judge(run: TestRun, said: &Notes) -> Result<Done> {
+    let mut notes = match sum(&run.counts) {
         Some(total) => vec![total],
         None => run.counts,
     };
+    notes.extend(said.lines());
     Ok(if run.passed {
         Done::Passed { notes }
     } else {
@@ -62,7 +64,15 @@ fn tests() -> Result<Done> {
         println!("cargo-nextest is not here; using cargo test");
         runner.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
     }
-    judge(shell::run_tests(&mut runner)?)
+    with_notes(&mut runner)
+}
+
+/// Runs tests that may say what they do not do here.
+fn with_notes(runner: &mut Command) -> Result<Done> {
+    let scratch = ScratchDir::new("notes")?;
+    let notes = Notes::at(scratch.path().join("notes"));
+    notes.hear(runner);
+    judge(shell::run_tests(runner)?, &notes)
 }
 
 fn deny() -> Result<Done> {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::notes::Notes;
 use crate::packages::SYSTEM_PATH;
 use crate::report::Done;
 use crate::{mcp, shell, test, workspace};
@@ -45,6 +46,8 @@ pub(crate) fn run() -> Result<Done> {
     let list_file = scratch.path().join("binaries");
     std::fs::write(&list_file, list).context("writing the list of test binaries")?;
 
+    // The only directory there that the user can write to.
+    let notes = Notes::at(scratch.path().join("tmp/notes"));
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let from_environment = |name: &str, fallback: &str| {
         std::env::var_os(name).map_or_else(|| home.join(fallback), PathBuf::from)
@@ -57,10 +60,15 @@ pub(crate) fn run() -> Result<Done> {
         .arg(shell::clean_root()?)
         .arg(from_environment("RUSTUP_HOME", ".rustup"))
         .arg(from_environment("CARGO_HOME", ".cargo").join("bin"))
-        .arg(SYSTEM_PATH);
+        .arg(SYSTEM_PATH)
+        .arg(format!("{}={}", ringfence_testing::NOTES, notes.path().display()));
+    if let Ok(known) = std::env::var(ringfence_testing::WITHOUT) {
+        command.arg(format!("{}={known}", ringfence_testing::WITHOUT));
+    }
     println!("{} test binaries as user {USER}", binaries.len());
     // The script is an argument; showing the command would print all of it.
-    test::judge(shell::run_tests_as(&mut command, "unshare --mount … setpriv … TEST-BINARY")?)
+    let run = shell::run_tests_as(&mut command, "unshare --mount … setpriv … TEST-BINARY")?;
+    test::judge(run, &notes)
 }
 
 /// A program that is the Python client of the MCP server, so that this too is tried as an ordinary user.

@@ -23,7 +23,7 @@ if [[ -d $rustup && -d $cargo_bin ]]; then
   environment+=("RUSTUP_HOME=$scratch/toolchain/rustup" "CARGO_HOME=$scratch/toolchain/cargo")
   path=$scratch/toolchain/cargo/bin:$path
 fi
-environment+=("PATH=$path")
+environment+=("PATH=$path" "${@:7}")
 
 # A checkout below a closed directory (root's home) is made reachable at its own path, because test
 # binaries have that path compiled in.

@@ -1,5 +1,5 @@
 //! The command as a person uses it: the built program, in a home and a project of its own.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod suite {
     pub(crate) mod approval;

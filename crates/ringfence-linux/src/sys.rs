@@ -414,6 +414,13 @@ pub fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> Sys<usize> {
     usize::try_from(read).map_err(|_| last_errno())
 }
 
+/// The user namespace that a namespace belongs to.
+pub fn owner_of_namespace(namespace: BorrowedFd<'_>) -> Sys<OwnedFd> {
+    /// Takes no argument.
+    const NS_GET_USERNS: u64 = 0xb701;
+    ioctl_struct(namespace, NS_GET_USERNS, &mut 0_u64).map(adopt)
+}
+
 /// An `ioctl` with a pointer to a plain struct that the kernel reads and may write.
 pub fn ioctl_struct<T>(fd: BorrowedFd<'_>, request: u64, argument: &mut T) -> Sys<i32> {
     // SAFETY: callers pair each request with the struct the kernel defines for it; `argument` is valid

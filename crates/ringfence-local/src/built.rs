@@ -271,6 +271,13 @@ fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf])
             names.join(", ")
         ));
     }
+    if !rustix::process::geteuid().is_root() {
+        degraded.push(
+            "the bounding set of capabilities is not empty, which only root can make it; no_new_privs keeps it \
+             from having an effect"
+                .to_owned(),
+        );
+    }
     if precision != Precision::Full {
         degraded.push("precision is full: without mounts the supervisor must see every open".to_owned());
     }

@@ -1,6 +1,6 @@
 //! The native fence, tried.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
 
 mod suite {
     mod conformance;

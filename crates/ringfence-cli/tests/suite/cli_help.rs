@@ -73,7 +73,7 @@ fn a_reader_that_stops_reading_is_no_error() {
 
 #[test]
 fn a_disk_that_is_full_is_an_error() {
-    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let room = Room::new();
     let ran = Ran::of(room.command(&["config", "schema"]).stdout(full).output().unwrap()).expect(125);
     assert!(ran.stderr.contains("cannot write to standard output"), "{}", ran.stderr);

@@ -3,12 +3,29 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::suite::fence_support::{KERNEL, RACES, is_root, names};
+use crate::suite::fence_support::{KERNEL, Launcher, RACES, for_every_launcher, is_root, names};
 use crate::suite::support::Room;
 
+for_every_launcher! {
+    one_file_has_one_verdict_by_whatever_name,
+    a_hard_link_made_before_shows_no_other_verdict_inside,
+    a_descriptor_that_only_points_gives_no_other_name,
+    who_only_points_at_a_denied_file_is_not_blocked,
+    git_directories_by_another_name_are_protected,
+    what_only_root_reads_of_the_system_is_not_shown_to_root,
+    protected_names_cannot_come_to_be,
+    a_directory_too_large_to_look_at_gets_no_protected_name,
+    what_is_protected_stays_through_every_change_of_its_surroundings,
+    a_fresh_directory_gets_no_file_that_runs_later,
+    a_denied_file_replaced_outside_stays_denied,
+    the_ringfence_home_and_its_program_are_out_of_reach,
+    links_planted_in_the_project_do_not_lead_the_host_out,
+    races_do_not_read_what_was_denied_from_the_start,
+}
+
 /// A room with secrets where people have them, and a repository.
-fn room() -> Room {
-    let room = Room::new();
+fn room(launcher: Launcher) -> Room {
+    let room = Room::on(launcher);
     room.write("../.ssh/id_rsa", "canary-key");
     room.write("../.aws/credentials", "canary-aws");
     room.write(".env", "canary-env");
@@ -19,9 +36,8 @@ fn room() -> Room {
     room
 }
 
-#[test]
-fn one_file_has_one_verdict_by_whatever_name() {
-    let room = room();
+fn one_file_has_one_verdict_by_whatever_name(launcher: Launcher) {
+    let room = room(launcher);
     let ran = room.fenced(
         "h=~/.ssh/id_rsa
         cat $h; cat ~/./.ssh/../.ssh/id_rsa; cat ~//.ssh//id_rsa; cat /proc/self/root$h; cat /proc/$$/root$h
@@ -44,9 +60,8 @@ fn one_file_has_one_verdict_by_whatever_name() {
     }
 }
 
-#[test]
-fn a_hard_link_made_before_shows_no_other_verdict_inside() {
-    let room = room();
+fn a_hard_link_made_before_shows_no_other_verdict_inside(launcher: Launcher) {
+    let room = room(launcher);
     // Made by the host's user: the link is a second name of the same file, in a place that may be read.
     std::fs::hard_link(room.project.join(".env"), room.project.join("alias")).unwrap();
     let ran = room.fenced("cat alias; ln .env again; ln alias again2; cat again; mv .env z; cat z; false");
@@ -55,9 +70,8 @@ fn a_hard_link_made_before_shows_no_other_verdict_inside() {
     assert!(ran.resources().contains(&alias.as_str()), "{ran:?}");
 }
 
-#[test]
-fn a_descriptor_that_only_points_gives_no_other_name() {
-    let room = room();
+fn a_descriptor_that_only_points_gives_no_other_name(launcher: Launcher) {
+    let room = room(launcher);
     room.write("n/.git/hooks/x", "");
     let link = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True)
 for path in ['.env', 'n/.git/hooks/x', 'plain']:
@@ -72,21 +86,19 @@ for path in ['.env', 'n/.git/hooks/x', 'plain']:
     assert!(room.project.join("again-plain").exists(), "{ran:?}");
 }
 
-#[test]
-fn who_only_points_at_a_denied_file_is_not_blocked() {
-    let ran = room().fenced("python3 -c 'import os; os.open(\".env\", os.O_PATH)'; exit 3");
+fn who_only_points_at_a_denied_file_is_not_blocked(launcher: Launcher) {
+    let ran = room(launcher).fenced("python3 -c 'import os; os.open(\".env\", os.O_PATH)'; exit 3");
     assert!(ran.code == 3 && !ran.blocked, "{ran:?}");
     let noticed = &ran.json["violations"][0];
     assert_eq!((&noticed["blocked"], &noticed["reason"]), (&false.into(), &"denied".into()), "{ran:?}");
     // Opening what it points at is another matter.
     let reopen = "import os; print(open(\"/proc/self/fd/%d\" % os.open(\".env\", os.O_PATH)).read())";
-    let ran = room().fenced(&format!("python3 -c '{reopen}'"));
+    let ran = room(launcher).fenced(&format!("python3 -c '{reopen}'"));
     assert!(ran.blocked && !ran.stdout.contains("canary"), "{ran:?}");
 }
 
-#[test]
-fn git_directories_by_another_name_are_protected() {
-    let room = room();
+fn git_directories_by_another_name_are_protected(launcher: Launcher) {
+    let room = room(launcher);
     let made =
         "git init -q --bare bare; git init -q --separate-git-dir elsewhere tree; rm -r elsewhere/hooks";
     let made =
@@ -117,15 +129,13 @@ fn evil_in(project: &Path) -> Vec<String> {
     evil
 }
 
-#[test]
-fn what_only_root_reads_of_the_system_is_not_shown_to_root() {
-    let room = room();
+fn what_only_root_reads_of_the_system_is_not_shown_to_root(launcher: Launcher) {
+    let room = room(launcher);
     let secret = "/etc/.pwd.lock";
     let is_closed =
         std::fs::metadata(secret).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 == 0);
     if !is_closed {
-        eprintln!("skipped: what_only_root_reads_of_the_system_is_not_shown_to_root: no {secret} here");
-        return;
+        return ringfence_testing::lacks(secret, "it is not there, or not closed");
     }
     let ran = room.fenced(&format!("cat {secret}"));
     assert!(ran.code != 0 && ran.stderr.contains("Permission denied"), "{ran:?}");
@@ -135,9 +145,8 @@ fn what_only_root_reads_of_the_system_is_not_shown_to_root() {
     assert_eq!(ran.code, if is_root() { 0 } else { 1 }, "{ran:?}");
 }
 
-#[test]
-fn protected_names_cannot_come_to_be() {
-    let room = room();
+fn protected_names_cannot_come_to_be(launcher: Launcher) {
+    let room = room(launcher);
     room.helper(&KERNEL);
     let attacks: &[(&str, &str)] = &[
         ("plain", "mkdir .git; echo evil > .git/config; mkdir .git/hooks"),
@@ -147,7 +156,7 @@ fn protected_names_cannot_come_to_be() {
         ("rename-directory", "mkdir -p e/hooks; echo evil > e/hooks/pre-commit; mv e .git"),
         ("rename-into", "mkdir .git; mkdir hooks; echo evil > hooks/pre-commit; mv hooks .git/"),
         ("rename-deep", "mkdir -p m/a/b/c/d/e/hooks .git; mv m .git/modules"),
-        ("rename-crowd", "mkdir e; (cd e; seq 4500 | xargs touch; mkdir hooks; echo evil > hooks/x); mv e .git"),
+        ("rename-crowd", "mkdir e; (cd e; seq 300 | xargs touch; mkdir hooks; echo evil > hooks/x); mv e .git"),
         ("exchange", "mkdir -p .git e/hooks; echo evil > e/hooks/x; ../kernel exchange e .git; ../kernel exchange .git e"),
         ("exchange-file", "mkdir .git; echo evil > e; touch .git/x; ../kernel exchange e .git/x; mv .git/x .git/config"),
         ("link", "mkdir .git; echo evil > e; ln e .git/config; ../kernel link-from e; mv linked .git/config"),
@@ -192,6 +201,18 @@ os.mkdir(\".git\"); open(\".git/config\",\"w\").write(\"evil\")'; find . -name c
     }
 }
 
+/// Nobody can look through a directory of any size while a call waits, so such a one gets no protected name.
+fn a_directory_too_large_to_look_at_gets_no_protected_name(launcher: Launcher) {
+    let room = room(launcher);
+    let large = room.project.join("n/large");
+    std::fs::create_dir_all(&large).unwrap();
+    for number in 0..20_001 {
+        std::fs::write(large.join(number.to_string()), "").unwrap();
+    }
+    let ran = room.fenced("cd n; mv large .git; mv large fine; ls -A");
+    assert_eq!(ran.stdout, "fine\n", "{ran:?}");
+}
+
 /// Protected names below a directory that hold something they must not.
 fn evil_below(directory: &Path) -> Vec<String> {
     let protected = [
@@ -226,9 +247,8 @@ fn evil_below(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn what_is_protected_stays_through_every_change_of_its_surroundings() {
-    let room = room();
+fn what_is_protected_stays_through_every_change_of_its_surroundings(launcher: Launcher) {
+    let room = room(launcher);
     room.write("lib/vendored/.git/config", "[core]\n");
     room.helper(&KERNEL);
     let before = names(&room.project);
@@ -246,9 +266,8 @@ fn what_is_protected_stays_through_every_change_of_its_surroundings() {
     }
 }
 
-#[test]
-fn a_fresh_directory_gets_no_file_that_runs_later() {
-    let room = Room::new();
+fn a_fresh_directory_gets_no_file_that_runs_later(launcher: Launcher) {
+    let room = Room::on(launcher);
     let ran = room.fenced(
         "git init -q . ; echo x > .git/hooks/pre-commit; mkdir .git/hooks; git config core.hooksPath .; \
          mkdir .ringfence .claude .vscode; echo '{}' > .ringfence/sandbox.json; \
@@ -267,9 +286,8 @@ fn a_fresh_directory_gets_no_file_that_runs_later() {
     assert_eq!(left, Vec::<std::path::PathBuf>::new());
 }
 
-#[test]
-fn a_denied_file_replaced_outside_stays_denied() {
-    let room = room();
+fn a_denied_file_replaced_outside_stays_denied(launcher: Launcher) {
+    let room = room(launcher);
     let replace = || {
         room.write("new", "canary-new");
         std::fs::rename(room.project.join("new"), room.project.join(".env")).unwrap();
@@ -279,9 +297,8 @@ fn a_denied_file_replaced_outside_stays_denied() {
     assert!(ran.resources().iter().any(|resource| resource.ends_with("/.env")), "{ran:?}");
 }
 
-#[test]
-fn the_ringfence_home_and_its_program_are_out_of_reach() {
-    let room = Room::new();
+fn the_ringfence_home_and_its_program_are_out_of_reach(launcher: Launcher) {
+    let room = Room::on(launcher);
     room.configure("{ \"deny\": [\"/srv/canary\"] }");
     let program = env!("CARGO_BIN_EXE_ringfence");
     let ran = room.fenced(&format!(
@@ -295,9 +312,8 @@ fn the_ringfence_home_and_its_program_are_out_of_reach() {
     assert_eq!(std::fs::metadata(room.project.join("exe")).map_or(0, |exe| exe.len()), 0);
 }
 
-#[test]
-fn links_planted_in_the_project_do_not_lead_the_host_out() {
-    let room = Room::new();
+fn links_planted_in_the_project_do_not_lead_the_host_out(launcher: Launcher) {
+    let room = Room::on(launcher);
     room.write("../canary", "old");
     // Planted inside, used by the next start: as a protected name, a denied name and a directory.
     room.fenced("ln -s ~/canary note; ln -s / everything; ln -s ../canary .env; ln -s /etc .idea; ln -s loop loop; true");
@@ -306,12 +322,13 @@ fn links_planted_in_the_project_do_not_lead_the_host_out() {
     assert_eq!(std::fs::read_to_string(room.home.join("canary")).unwrap(), "old");
 }
 
-#[test]
-fn races_do_not_read_what_was_denied_from_the_start() {
-    let room = room();
+fn races_do_not_read_what_was_denied_from_the_start(launcher: Launcher) {
+    let room = room(launcher);
     room.helper(&RACES);
     room.write("okay", "fine");
     let ran =
         room.fenced("./races read 1; mkdir other; ln -s . door; echo fine > other/.e; ./races swap-read 1");
-    assert_eq!(ran.stdout.matches(" 0 leaks").count(), 2, "{ran:?}");
+    if ran.promises("refused by the supervisor alone") {
+        assert_eq!(ran.stdout.matches(" 0 leaks").count(), 2, "{ran:?}");
+    }
 }

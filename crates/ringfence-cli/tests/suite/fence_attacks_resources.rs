@@ -2,8 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use crate::suite::fence_support::{Fenced, is_root, names, processes_with, wait_until};
+use crate::suite::fence_support::{
+    Fenced, Launcher, for_every_launcher, is_root, names, processes_with, wait_until,
+};
 use crate::suite::support::Room;
+
+for_every_launcher! {
+    a_fork_bomb_ends_inside_its_limit,
+    a_memory_bomb_ends_inside_its_limit,
+    private_directories_cannot_fill_the_memory,
+    a_flood_of_output_is_cut_and_said_to_be,
+    time_disk_cpu_and_files_have_ends,
+    nothing_outlives_the_sandbox,
+    a_flood_of_refusals_ends_and_is_told_in_bounds,
+    no_file_is_left_anywhere,
+}
 
 fn limits(ran: &Fenced) -> Vec<&str> {
     let violations = ran.json["violations"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -14,24 +27,13 @@ fn limits(ran: &Fenced) -> Vec<&str> {
         .collect()
 }
 
-/// A limit that this machine cannot keep must be said to be missing; then there is nothing to test.
-fn kept(ran: &Fenced, what: &str) -> bool {
-    let degraded = ran.json["sandbox"]["degraded"].to_string();
-    if degraded.contains(what) {
-        eprintln!("skipped: not promised on this machine: {degraded}");
-        return false;
-    }
-    true
-}
-
-#[test]
-fn a_fork_bomb_ends_inside_its_limit() {
-    let room = Room::new();
+fn a_fork_bomb_ends_inside_its_limit(launcher: Launcher) {
+    let room = Room::on(launcher);
     let marker = format!("bomb-{}", std::process::id());
     let started = Instant::now();
     let text = format!("exec -a {marker} bash -c 'f() {{ f | f & }}; f; f; sleep 2; echo done'");
     let ran = room.fenced_with(&["--processes", "40", "--timeout", "10"], &text);
-    if kept(&ran, "number of processes is not limited") {
+    if ran.promises("number of processes is not limited") {
         // Without a control group the kernel refuses the processes all the same, but tells nobody.
         let told = limits(&ran).contains(&"processes");
         let refused = !is_root() && ran.stderr.contains("Resource temporarily unavailable");
@@ -41,34 +43,31 @@ fn a_fork_bomb_ends_inside_its_limit() {
     assert!(wait_until(Duration::from_secs(20), || processes_with(&marker).is_empty()));
 }
 
-#[test]
-fn a_memory_bomb_ends_inside_its_limit() {
-    let room = Room::new();
+fn a_memory_bomb_ends_inside_its_limit(launcher: Launcher) {
+    let room = Room::on(launcher);
     let ran = room
         .fenced_with(&["--memory", "128M"], "python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'");
     assert_ne!(ran.code, 0);
-    if kept(&ran, "memory is limited for each process") {
+    if ran.promises("memory is limited for each process") {
         assert_eq!(limits(&ran), ["memory"], "{ran:?}");
     }
 }
 
-#[test]
-fn private_directories_cannot_fill_the_memory() {
-    let room = Room::new();
+fn private_directories_cannot_fill_the_memory(launcher: Launcher) {
+    let room = Room::on(launcher);
     let ran = room.fenced_with(
         &["--memory", "128M"],
         "for d in /tmp /dev/shm ~ /var/tmp; do head -c 200M /dev/zero > $d/f; done; \
          du -cb /tmp/f /dev/shm/f ~/f /var/tmp/f | tail -1 | cut -f1",
     );
-    if kept(&ran, "memory is limited for each process") {
+    if ran.promises("memory is limited for each process") && ran.promises("are on the host's disk") {
         let total: u64 = ran.stdout.trim().parse().unwrap_or(0);
         assert!(total < 160 << 20, "{ran:?}");
     }
 }
 
-#[test]
-fn a_flood_of_output_is_cut_and_said_to_be() {
-    let room = Room::new();
+fn a_flood_of_output_is_cut_and_said_to_be(launcher: Launcher) {
+    let room = Room::on(launcher);
     let ran = room.fenced_with(
         &["--output", "64K", "--timeout", "60"],
         "echo head; yes | head -c 300000000; echo tail",
@@ -79,9 +78,8 @@ fn a_flood_of_output_is_cut_and_said_to_be() {
     assert!(limits(&ran).contains(&"output"), "{:?}", limits(&ran));
 }
 
-#[test]
-fn time_disk_cpu_and_files_have_ends() {
-    let room = Room::new();
+fn time_disk_cpu_and_files_have_ends(launcher: Launcher) {
+    let room = Room::on(launcher);
     let started = Instant::now();
     let ran =
         room.fenced_with(&["--timeout", "0.5"], "trap '' TERM INT HUP; sleep 60 & while :; do sleep 1; done");
@@ -95,9 +93,8 @@ fn time_disk_cpu_and_files_have_ends() {
     assert_eq!((ran.stdout.as_str(), ran.code), ("0\n", 139));
 }
 
-#[test]
-fn nothing_outlives_the_sandbox() {
-    let room = Room::new();
+fn nothing_outlives_the_sandbox(launcher: Launcher) {
+    let room = Room::on(launcher);
     let marker = format!("outlive-{}", std::process::id());
     let daemon = "import os,sys,time,signal
 for s in (1,2,3,15): signal.signal(s, signal.SIG_IGN)
@@ -118,9 +115,8 @@ os.closerange(0, 100); time.sleep(300)";
     );
 }
 
-#[test]
-fn a_flood_of_refusals_ends_and_is_told_in_bounds() {
-    let room = Room::new();
+fn a_flood_of_refusals_ends_and_is_told_in_bounds(launcher: Launcher) {
+    let room = Room::on(launcher);
     room.write(".vscode/settings.json", "{}");
     let ran = room.fenced_with(
         &["--timeout", "30"],
@@ -137,9 +133,8 @@ for i in range(3000):
     assert_eq!(ran.code, 0);
 }
 
-#[test]
-fn no_file_is_left_anywhere() {
-    let room = Room::new();
+fn no_file_is_left_anywhere(launcher: Launcher) {
+    let room = Room::on(launcher);
     room.write(".env", "canary");
     room.write(".git/config", "");
     let before = names(&room.project);

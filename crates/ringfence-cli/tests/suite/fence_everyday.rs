@@ -16,7 +16,7 @@ fn works(room: &Room, text: &str) -> Fenced {
 
 #[test]
 fn git_from_init_to_worktree() {
-    if !has("git_from_init_to_worktree", "git", &["--version"]) {
+    if !has("git", &["--version"]) {
         return;
     }
     let room = Room::new();
@@ -38,7 +38,7 @@ fn git_from_init_to_worktree() {
 
 #[test]
 fn git_in_a_worktree_of_a_repository_elsewhere() {
-    if !has("git_in_a_worktree_of_a_repository_elsewhere", "git", &["--version"]) {
+    if !has("git", &["--version"]) {
         return;
     }
     let room = Room::new();
@@ -64,9 +64,7 @@ fn git_in_a_worktree_of_a_repository_elsewhere() {
 
 #[test]
 fn cargo_builds_and_tests() {
-    if !has("cargo_builds_and_tests", "cargo", &["--version"])
-        || !has("cargo_builds_and_tests", "gcc", &["--version"])
-    {
+    if !has("cargo", &["--version"]) || !has("gcc", &["--version"]) {
         return;
     }
     let room = Room::new();
@@ -106,7 +104,7 @@ fn cargo_builds_and_tests() {
 
 #[test]
 fn python_makes_an_environment_and_runs_tests() {
-    if !has("python_makes_an_environment_and_runs_tests", "python3", &["-c", "import venv, ensurepip"]) {
+    if !has("python3", &["-c", "import venv, ensurepip"]) {
         return;
     }
     let room = Room::new();
@@ -125,9 +123,7 @@ fn python_makes_an_environment_and_runs_tests() {
 
 #[test]
 fn node_and_npm_run_scripts() {
-    if !has("node_and_npm_run_scripts", "node", &["--version"])
-        || !has("node_and_npm_run_scripts", "npm", &["--version"])
-    {
+    if !has("node", &["--version"]) || !has("npm", &["--version"]) {
         return;
     }
     let room = Room::new();
@@ -148,9 +144,7 @@ fn node_and_npm_run_scripts() {
 
 #[test]
 fn make_and_a_compiler() {
-    if !has("make_and_a_compiler", "make", &["--version"])
-        || !has("make_and_a_compiler", "gcc", &["--version"])
-    {
+    if !has("make", &["--version"]) || !has("gcc", &["--version"]) {
         return;
     }
     let room = Room::new();
@@ -185,7 +179,7 @@ END
 
 #[test]
 fn a_database() {
-    if !has("a_database", "sqlite3", &["--version"]) {
+    if !has("sqlite3", &["--version"]) {
         return;
     }
     let room = Room::new();
@@ -226,7 +220,7 @@ fn archives_there_and_back() {
         "chmod 750 tree/c; ln -s a tree/l; tar czf t.tgz tree; mkdir x; tar xzf t.tgz -C x; diff -r tree x/tree
         [ $(stat -c %a x/tree/c) = 750 ]; [ -L x/tree/l ]; tar cf - tree | (mkdir y; tar xf - -C y); diff -r tree y/tree; cp -a tree z; diff -r tree z",
     );
-    if has("archives_there_and_back", "zip", &["-v"]) && has("archives_there_and_back", "unzip", &["-v"]) {
+    if has("zip", &["-v"]) && has("unzip", &["-v"]) {
         works(&room, "zip -qr t.zip tree; mkdir w; unzip -q t.zip -d w; diff -r tree/a w/tree/a");
     }
 }

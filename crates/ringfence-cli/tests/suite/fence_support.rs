@@ -41,9 +41,66 @@ impl Fenced {
         let violations = self.json["violations"].as_array().map(Vec::as_slice).unwrap_or_default();
         violations.iter().filter_map(|violation| violation["resource"].as_str()).collect()
     }
+
+    /// Whether the sandbox promises what a test is about. Where its own list says that it does not, in these
+    /// words, that is noted in place of the test.
+    pub(crate) fn promises(&self, unless: &str) -> bool {
+        let sandbox = &self.json["sandbox"];
+        let degraded = sandbox["degraded"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let said = degraded.iter().filter_map(Value::as_str).find(|line| line.contains(unless));
+        if let Some(why) = said {
+            ringfence_testing::degraded(sandbox["adapter"].as_str().unwrap_or_default(), why);
+        }
+        said.is_none()
+    }
 }
 
+/// Who builds a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Launcher {
+    Native,
+    Bwrap,
+    Landlock,
+}
+
+impl Launcher {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Bwrap => "bwrap",
+            Self::Landlock => "landlock",
+        }
+    }
+}
+
+/// Makes tests of functions that take a launcher: one for each function and launcher.
+macro_rules! for_every_launcher {
+    ($($attack:ident),+ $(,)?) => {
+        for_every_launcher! { @ native Native $($attack)+ }
+        for_every_launcher! { @ bwrap Bwrap $($attack)+ }
+        for_every_launcher! { @ landlock Landlock $($attack)+ }
+    };
+    (@ $module:ident $launcher:ident $($attack:ident)+) => {
+        mod $module {
+            $(
+                #[test]
+                fn $attack() {
+                    super::$attack(crate::suite::fence_support::Launcher::$launcher);
+                }
+            )+
+        }
+    };
+}
+pub(crate) use for_every_launcher;
+
 impl Room {
+    /// A room whose fences are built by this launcher.
+    pub(crate) fn on(launcher: Launcher) -> Self {
+        let mut room = Self::new();
+        room.launcher = launcher.name();
+        room
+    }
+
     /// Runs shell text in the fence.
     #[track_caller]
     pub(crate) fn fenced(&self, text: &str) -> Fenced {
@@ -53,11 +110,9 @@ impl Room {
     /// As [`Self::fenced`], with options of `ringfence run`.
     #[track_caller]
     pub(crate) fn fenced_with(&self, options: &[&str], text: &str) -> Fenced {
-        // The same tests for another launcher: FENCE_LAUNCHER=bwrap cargo test …
-        let launcher = std::env::var("FENCE_LAUNCHER").unwrap_or_else(|_| "auto".to_owned());
         // What the fence holds is shown without the gate in front of it.
         let arguments =
-            [&["run", "--no-gate", "--json", "--launcher", &launcher], options, &["-c", text]].concat();
+            [&["run", "--no-gate", "--json", "--launcher", self.launcher], options, &["-c", text]].concat();
         Fenced::of(self.run(&arguments).json())
     }
 
@@ -193,8 +248,9 @@ pub(crate) fn names(directory: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// Whether a program can be run by this user; a test that needs one that cannot says so and ends.
-pub(crate) fn has(test: &str, program: &str, arguments: &[&str]) -> bool {
+/// Whether a program can be run by this user; where it cannot, a test that needs it fails, or ends if that is known.
+#[track_caller]
+pub(crate) fn has(program: &str, arguments: &[&str]) -> bool {
     let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let works = ran.as_ref().is_ok_and(|output| output.status.success());
     if !works {
@@ -202,7 +258,7 @@ pub(crate) fn has(test: &str, program: &str, arguments: &[&str]) -> bool {
             Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
-        eprintln!("skipped: {test}: {program} cannot be used here: {why}");
+        ringfence_testing::lacks(program, &why);
     }
     works
 }

@@ -24,7 +24,7 @@ fn without_user_namespaces(room: &Room, arguments: &[&str]) -> Option<Ran> {
     }
     let ran = Ran::of(command.output().unwrap());
     if ran.stderr.contains("unshare failed") || ran.stderr.contains("max_user_namespaces: ") {
-        eprintln!("skipped: {}", ran.stderr);
+        ringfence_testing::lacks("user-namespaces", &ran.stderr);
         return None;
     }
     Some(ran)

@@ -278,7 +278,7 @@ fn example(room: &Room, language: &str, program: &str, file: &str) -> Option<Ran
     match command.output() {
         Ok(output) => Some(Ran::of(output)),
         Err(error) => {
-            eprintln!("skipped: {program}: {error}");
+            ringfence_testing::lacks(program, &error.to_string());
             None
         }
     }

@@ -11,6 +11,8 @@ pub(crate) struct Room {
     pub(crate) home: PathBuf,
     pub(crate) project: PathBuf,
     pub(crate) ringfence_home: PathBuf,
+    /// Who builds its fences, as the command line says it.
+    pub(crate) launcher: &'static str,
 }
 
 impl Room {
@@ -20,7 +22,7 @@ impl Room {
         let home = root.join("home");
         let project = home.join("project");
         std::fs::create_dir_all(&project).unwrap();
-        Self { _temp: temp, ringfence_home: home.join(".ringfence"), home, project }
+        Self { _temp: temp, ringfence_home: home.join(".ringfence"), home, project, launcher: "auto" }
     }
 
     /// The program with these arguments, in the project, with nothing of the caller's environment but PATH.
@@ -67,11 +69,13 @@ impl Room {
         self.write(self.ringfence_home.join("sandbox.json"), content)
     }
 
-    /// Whether a fence can start on this machine; a test that needs one ends early where none can.
+    /// Whether a fence can start on this machine; where none can, a test that needs one fails, or ends early if
+    /// that is known.
+    #[track_caller]
     pub(crate) fn has_fence(&self) -> bool {
         let ran = self.run(&["run", "--", "true"]);
         if ran.code != 0 {
-            eprintln!("skipped: no fence can start here: {}", ran.stderr);
+            ringfence_testing::lacks(ringfence_testing::FENCE, &ran.stderr);
         }
         ran.code == 0
     }

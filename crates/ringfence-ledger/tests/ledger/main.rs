@@ -1,5 +1,5 @@
 //! The ledger from outside: real files, real processes.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod child;
 mod processes;

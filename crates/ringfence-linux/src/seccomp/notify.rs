@@ -61,6 +61,8 @@ pub struct NotifySet {
     /// New processes and threads. All of them are let through; but when the supervisor is gone, none is made
     /// any more, so that what must be ended can be.
     pub forks: bool,
+    /// Handles of other processes (`pidfd_open`): without a pid namespace, any process of the host has a number.
+    pub handles: bool,
     /// What the static program refuses and somebody will miss: the supervisor refuses it, and tells.
     pub refusals: bool,
 }
@@ -91,6 +93,7 @@ impl NotifySet {
             sends: Sends::Sendto,
             execs: false,
             forks: false,
+            handles: false,
             refusals: true,
         }
     }
@@ -106,6 +109,7 @@ impl NotifySet {
             sends: Sends::None,
             execs: false,
             forks: false,
+            handles: false,
             refusals: false,
         }
     }
@@ -113,7 +117,7 @@ impl NotifySet {
     /// For a sandbox that no mounts hold: whatever the supervisor must refuse, it sees.
     #[must_use]
     pub const fn everything() -> Self {
-        Self { execs: true, all_changes: true, forks: true, ..Self::full() }
+        Self { execs: true, all_changes: true, forks: true, handles: true, ..Self::full() }
     }
 
     /// Whether no call is selected at all, so that a listener would never hear anything.
@@ -143,6 +147,7 @@ impl NotifySet {
             Group::Create => self.changes && self.all_creates,
             Group::ChangeAnywhere => self.changes && self.all_changes,
             Group::Fork => self.forks,
+            Group::Handle => self.handles,
             Group::Connect => self.connects,
             Group::SendTo => matches!(self.sends, Sends::Sendto | Sends::All),
             Group::SendMessage => matches!(self.sends, Sends::All),
@@ -163,6 +168,7 @@ pub enum Group {
     SendMessage,
     Exec,
     Fork,
+    Handle,
 }
 
 /// A call, the tests that must all hold, and the group it belongs to.
@@ -230,7 +236,7 @@ const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
 const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
 
-use Group::{Change, ChangeAnywhere, Connect, Create, Exec, Fork, Read, SendMessage, SendTo};
+use Group::{Change, ChangeAnywhere, Connect, Create, Exec, Fork, Handle, Read, SendMessage, SendTo};
 
 const TABLE: &[Entry] = &[
     // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
@@ -308,4 +314,5 @@ const TABLE: &[Entry] = &[
     entry(Fork, call!(clone), ALWAYS),
     entry(Fork, call!(x86 fork), ALWAYS),
     entry(Fork, call!(x86 vfork), ALWAYS),
+    entry(Handle, call!(pidfd_open), ALWAYS),
 ];

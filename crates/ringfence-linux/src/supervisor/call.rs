@@ -83,6 +83,10 @@ pub(crate) enum Call {
         address: u64,
         length: u64,
     },
+    /// Wants a handle of a process.
+    Handle {
+        pid: i32,
+    },
     /// Nothing the supervisor has a say in.
     Other,
 }
@@ -157,6 +161,7 @@ impl Call {
             }
             libc::SYS_setxattr | libc::SYS_removexattr => change(Operation::Xattr, cwd(0), Last::Follow),
             libc::SYS_lsetxattr | libc::SYS_lremovexattr => change(Operation::Xattr, cwd(0), Last::Name),
+            libc::SYS_pidfd_open => Self::Handle { pid: int(0) },
             libc::SYS_connect => Self::Connect { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_bind => Self::Bind { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_sendto => Self::SendTo { socket: int(0), address: args[4], length: args[5] },

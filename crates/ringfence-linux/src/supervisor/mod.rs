@@ -215,7 +215,8 @@ impl<'a> Supervisor<'a> {
             }
             Call::Bind { address, length, .. } => self.bind(tid, address, length),
             Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
-            Call::Other => Answer::Continue,
+            Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
+            Call::Handle { .. } | Call::Other => Answer::Continue,
         };
         match answer {
             Answer::Continue => self.make(listener, notification, call),
@@ -326,7 +327,7 @@ impl<'a> Supervisor<'a> {
             {
                 Answer::Continue
             }
-            Resolved::Exists if self.is_shared_device() => Answer::Done(Err(Errno::PERM)),
+            Resolved::Exists if self.is_device() => Answer::Done(Err(Errno::PERM)),
             Resolved::Exists => self.verdict(operation, Access::Write),
             Resolved::Missing | Resolved::Unreachable => self.hidden(operation, Access::Write),
             Resolved::Nowhere => Answer::Continue,

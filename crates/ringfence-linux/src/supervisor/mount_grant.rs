@@ -38,7 +38,9 @@ impl Namespaces {
             rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
         };
         let tid = tid.to_string();
-        let (user, mount, network) = (open("user", &tid)?, open("mnt", &tid)?, open("net", &tid)?);
+        let (mount, network) = (open("mnt", &tid)?, open("net", &tid)?);
+        // Not that of the process: bwrap makes a second one inside, which has no power over the first one's.
+        let user = sys::owner_of_namespace(network.as_fd()).ok()?;
         let inode = |fd: &OwnedFd| rustix::fs::fstat(fd).ok().map(|stat| stat.st_ino);
         let own = open("user", "self")?;
         (inode(&user) != inode(&own)).then_some(Self { user, mount, network })

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::{Access, Operation, PathOutcome};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -39,6 +39,11 @@ impl Supervisor<'_> {
     pub(super) fn is_inside(&self, pid: i32) -> bool {
         let above = Pid::from_raw(pid).and_then(|pid| descendants::top(pid, rustix::process::getpid()));
         above.is_some() && above == self.keeper()
+    }
+
+    /// Whether the number is that of a process outside, which there would be none of in a pid namespace.
+    pub(super) fn is_of_the_host(&self, pid: i32) -> bool {
+        self.watched.shared.is_some() && pid > 0 && !self.is_inside(pid)
     }
 
     /// What the person has in the place of a path of the sandbox's own home.
@@ -80,8 +85,15 @@ impl Supervisor<'_> {
     }
 
     /// Whether `self.real` is a device of the host, of which only the content may be changed.
-    pub(super) fn is_shared_device(&self) -> bool {
-        self.watched.shared.is_some() && self.real.as_path().starts_with("/dev")
+    pub(super) fn is_device(&self) -> bool {
+        let Ok(below) = self.real.as_path().strip_prefix("/dev") else { return false };
+        let stat = || {
+            let root = self.root.as_ref()?;
+            rustix::fs::statat(root, Path::new("dev").join(below), AtFlags::SYMLINK_NOFOLLOW).ok()
+        };
+        let is_node =
+            |mode| matches!(FileType::from_raw_mode(mode), FileType::CharacterDevice | FileType::BlockDevice);
+        self.watched.shared.is_some() || stat().is_some_and(|stat| is_node(stat.st_mode))
     }
 
     /// Whether `self.real` is a directory that is only looked into because every system has it.

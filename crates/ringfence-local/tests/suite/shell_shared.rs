@@ -35,7 +35,7 @@ impl House {
         match started {
             Ok(sandbox) => Some(Self { _temp: temp, sandbox }),
             Err(error) => {
-                eprintln!("skipped: no fence can start here: {}", error.chain());
+                ringfence_testing::lacks(ringfence_testing::FENCE, &error.chain());
                 None
             }
         }

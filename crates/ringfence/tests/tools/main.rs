@@ -1,6 +1,6 @@
 //! The tools of an agent against the real fence.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod agent_run;
 mod asking;
