@@ -9,6 +9,7 @@ pub mod approval;
 pub mod approve;
 pub mod conformance;
 pub mod jobs;
+pub mod lasting;
 mod registry;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use ringfence_model::{
 pub use approval::Approval;
 pub use approve::{Approver, Question, wait_for};
 pub use jobs::Jobs;
+pub use lasting::{Lasting, LastingSandbox};
 pub use registry::{ProviderFactory, Registry};
 
 /// The futures of the fence traits: boxed, because providers are chosen at run time.

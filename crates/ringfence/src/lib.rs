@@ -10,6 +10,7 @@
 //! | [`unsandboxed`] | running without a fence, when a person configured that |
 //! | [`setup`] | from a project, a home and flags to a policy, in one call |
 //! | [`gate`] | whether a command may run: judged, asked about, refused, and how that is recorded |
+//! | [`housekeeping`] | the register of sandboxes: listing, removing, pruning |
 //! | [`guard`] | one object that answers every question about a project, and runs, reads and writes in it |
 //! | [`config`] | `sandbox.json`: reading, merging, checking, showing, and the policy that follows from it |
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@
 pub mod config;
 pub mod gate;
 pub mod guard;
+pub mod housekeeping;
 pub mod manager;
 pub mod permission;
 pub mod pool;

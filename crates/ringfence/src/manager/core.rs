@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_fence::{Approval, CreateOptions, EventSink, Hooks, Provider, Registry, Sandbox};
+use ringfence_model::config::Prune;
 use ringfence_model::{Decision, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Policy, Result};
 
 use super::place::{Place, scope_key};
@@ -12,6 +13,7 @@ use super::slots::{Held, Slot, Slots};
 use super::unfenced;
 use super::who::{RuntimeStatus, SessionRules};
 use crate::config::PolicyInputs;
+use crate::housekeeping::{Housekeeper, Registered, Throttle, ends_with_process};
 use crate::setup::Setup;
 use crate::unsandboxed;
 
@@ -30,6 +32,8 @@ pub struct ManagerOptions {
     pub require: Vec<String>,
     /// The program that bwrap executes inside; see `ringfence_local::run_stage`.
     pub stage: Option<PathBuf>,
+    /// Keeps the register of sandboxes. None: nothing is registered and nothing pruned.
+    pub housekeeper: Option<Arc<Housekeeper>>,
 }
 
 impl ManagerOptions {
@@ -39,7 +43,14 @@ impl ManagerOptions {
         if let Some(mode) = setup.loaded.config.sessions {
             sessions.mode = mode;
         }
-        Self { sessions, warn: Arc::new(warn), approval: None, require: vec![], stage: None }
+        Self {
+            sessions,
+            warn: Arc::new(warn),
+            approval: None,
+            require: vec![],
+            stage: None,
+            housekeeper: None,
+        }
     }
 }
 
@@ -282,6 +293,7 @@ impl Manager {
         let setup = self.setup_of(status);
         let config = &setup.loaded.config;
         let provider = self.provider(&config.provider)?;
+        self.sweep(config.prune).await;
         let place = Arc::new(Place::find(setup, &self.key_of(status))?);
         let policy = policy(setup, &place, &slot.grants());
         let provider_options = if config.provider == "local" {
@@ -289,6 +301,7 @@ impl Manager {
         } else {
             serde_json::Value::Object(config.provider_options.clone())
         };
+        let register = name.clone().filter(|_| ends_with_process(&config.provider));
         let options = CreateOptions {
             cwd: place.cwd.clone(),
             policy,
@@ -301,7 +314,37 @@ impl Manager {
             },
         };
         let sandbox = provider.create(options).await?;
-        Ok(Held { sandbox, provider, place })
+        let registered = register.and_then(|key| self.register(&config.provider, sandbox.id(), &key));
+        Ok(Held { sandbox, provider, place, _registered: registered })
+    }
+
+    /// What is old goes whenever something new is made. That it does not is nothing to stop for.
+    async fn sweep(&self, prune: Prune) {
+        let Some(housekeeper) = &self.options.housekeeper else { return };
+        match housekeeper.sweep(prune, Throttle::On).await {
+            Ok(swept) => {
+                for (sandbox, error) in swept.failed {
+                    (self.options.warn)(&format!(
+                        "cannot remove the old sandbox {}: {}",
+                        sandbox.name,
+                        error.chain()
+                    ));
+                }
+            }
+            Err(error) => (self.options.warn)(&format!("cannot look for old sandboxes: {}", error.chain())),
+        }
+    }
+
+    /// Others see it in `ringfence list` as long as it is held.
+    fn register(&self, provider: &str, id: &str, scope_key: &str) -> Option<Arc<Registered>> {
+        let housekeeper = self.options.housekeeper.as_ref()?;
+        match housekeeper.register(provider, id, scope_key) {
+            Ok(registered) => Some(Arc::new(registered)),
+            Err(error) => {
+                (self.options.warn)(&format!("cannot register the sandbox {id}: {}", error.chain()));
+                None
+            }
+        }
     }
 
     async fn make_unfenced(&self, status: &RuntimeStatus) -> Result<Held> {
@@ -311,7 +354,7 @@ impl Manager {
         let mut options = CreateOptions::new(setup.project.clone(), setup.policy());
         options.environment = setup.env.clone();
         let sandbox = provider.create(options).await?;
-        Ok(Held { sandbox, provider, place: Arc::new(Place::of_the_project(setup)) })
+        Ok(Held { sandbox, provider, place: Arc::new(Place::of_the_project(setup)), _registered: None })
     }
 }
 

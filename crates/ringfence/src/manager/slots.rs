@@ -11,6 +11,7 @@ use ringfence_fence::{Granted, Provider, Sandbox};
 use ringfence_model::{Grant, Result};
 
 use super::place::Place;
+use crate::housekeeping::Registered;
 
 /// A sandbox, who made it, and what it holds on to.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub(super) struct Held {
     pub(super) provider: Arc<dyn Provider>,
     /// Where it works; kept from clean-up by this.
     pub(super) place: Arc<Place>,
+    /// Its row in the register, which goes with the last of these.
+    pub(super) _registered: Option<Arc<Registered>>,
 }
 
 impl Held {

@@ -24,6 +24,7 @@ use super::policy::{PolicyLayer, ToolPolicy};
 use super::room::Room;
 use super::router::Extensions;
 use super::toolbox::{Budget, Tools, ToolsOptions};
+use crate::housekeeping::Housekeeper;
 use crate::manager::{Manager, ManagerOptions};
 use crate::permission::{ApprovalService, ConfigFileKeeper, Desk, DeskOptions, Keeper};
 use crate::setup::Setup;
@@ -137,7 +138,11 @@ impl LocalTools {
         warn: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Tools> {
         let desk = self.desk(setup);
-        let options = ManagerOptions { approval: desk.live(), ..ManagerOptions::new(setup, warn) };
+        let options = ManagerOptions {
+            approval: desk.live(),
+            housekeeper: self.housekeeper(setup, &warn),
+            ..ManagerOptions::new(setup, warn)
+        };
         let manager = Manager::of(Arc::clone(setup), registry, options);
         let (place, policy) = manager.place(session)?;
         let mode = if place.access == WorkspaceAccess::Ro { Mode::ReadOnly } else { Mode::ReadWrite };
@@ -145,6 +150,18 @@ impl LocalTools {
             Workspace::open(&place.cwd, WorkspaceOptions { mode, ..WorkspaceOptions::default() })?;
         let room = Arc::new(ManagerRoom::new(Arc::new(manager), session));
         self.assembled(setup, desk, room, (workspace, vec![]), policy.filesystem)
+    }
+
+    /// What records what is done also registers where; a register that cannot be opened stops nothing.
+    fn housekeeper(&self, setup: &Setup, warn: impl Fn(&str)) -> Option<Arc<Housekeeper>> {
+        self.ledger.as_ref()?;
+        match Housekeeper::open(&setup.ledger_path()) {
+            Ok(housekeeper) => Some(Arc::new(housekeeper)),
+            Err(error) => {
+                warn(&format!("sandboxes are not registered: {}", error.chain()));
+                None
+            }
+        }
     }
 
     fn desk(&self, setup: &Setup) -> Arc<Desk> {

@@ -3,6 +3,7 @@
 //! | `counting` | a provider that counts, waits and fails as it is told |
 //! | `accounting` | one sandbox for each scope, under every order of events |
 //! | `behaviour` | what is made when, with which policy, and what stays |
+//! | `registering` | what the register knows meanwhile, and that old sandboxes go |
 //! | `real` | the same with sandboxes of the operating system |
 
 mod accounting;
@@ -10,6 +11,8 @@ mod behaviour;
 pub(crate) mod counting;
 #[cfg(target_os = "linux")]
 mod real;
+#[cfg(target_os = "linux")]
+mod registering;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -40,6 +43,11 @@ fn setup(project: &Path, home: &Path, config: Value) -> Setup {
 
 impl Room {
     fn new(config: Value) -> Self {
+        Self::with(config, |_, _| ())
+    }
+
+    /// `more` may add to the options, with the path of a ledger.
+    fn with(config: Value, more: impl FnOnce(&mut ManagerOptions, &Path)) -> Self {
         let temp = tempfile::Builder::new().prefix("ringfence-manager-").tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         let (project, home) = (root.join("project"), root.join("home"));
@@ -53,7 +61,9 @@ impl Room {
         let setup = setup(&project, &home, config);
         let warnings = Arc::new(Mutex::new(vec![]));
         let heard = Arc::clone(&warnings);
-        let options = ManagerOptions::new(&setup, move |text| heard.lock().unwrap().push(text.to_owned()));
+        let mut options =
+            ManagerOptions::new(&setup, move |text| heard.lock().unwrap().push(text.to_owned()));
+        more(&mut options, &root.join("ledger.db"));
         let manager = Arc::new(Manager::new(setup, registry, options));
         Self { _temp: temp, project, home, provider, manager, warnings }
     }
