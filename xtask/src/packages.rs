@@ -59,6 +59,11 @@ const PACKAGES: &[Package] = &[
         probe: Probe::Program("busybox"),
         why: "the scripts of the file bridge, in small images",
     },
+    Package {
+        name: "docker.io",
+        probe: Probe::Program("dockerd"),
+        why: "the provider docker: a real engine",
+    },
     Package { name: "tmux", probe: Probe::Program("tmux"), why: "driving a terminal" },
 ];
 

@@ -3,13 +3,30 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`exec`] | the one thing the file bridge needs: a script run in a container |
+//! | [`provider`] | [`DockerProvider`]: makes, lists and destroys sandboxes |
+//! | [`sandbox`] | one of them |
+//! | [`plan`] | from options and policy to a specification |
 //! | [`options`] | the configuration, checked: what a container is made of, its name and its hash |
+//! | [`lifecycle`] | inspect, use again, make anew, or leave alone with a hint |
+//! | [`guest`] | our own program inside: exact violations, limits, live approval |
+//! | `filter` | the system calls of a container with a guest |
+//! | [`exec`] | the one thing the file bridge needs: a script run in a container |
 //! | [`bridge`] | files in a container, with nothing but `sh` inside |
 //! | [`engine`] | the client: finding the engine, calls that end, errors for people |
+//! | `testing` | a real engine for tests |
 #![forbid(unsafe_code)]
 
 pub mod bridge;
 pub mod engine;
 pub mod exec;
+mod filter;
+pub mod guest;
+pub mod lifecycle;
 pub mod options;
+pub mod plan;
+pub mod provider;
+pub mod sandbox;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use provider::{DockerProvider, KIND};

@@ -63,6 +63,9 @@ impl CreateOptions {
 /// Receives output that comes when no command runs: of jobs that a command left behind.
 pub type Background = Arc<dyn Fn(ExecEvent) + Send + Sync>;
 
+/// Told, in a line of words, what happens while something takes long.
+pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// Whom a sandbox turns to by itself.
 #[derive(Clone, Default)]
 pub struct Hooks {
@@ -71,6 +74,8 @@ pub struct Hooks {
     /// Who is asked about refusals, by a fence that can hold a call meanwhile. None: nobody.
     pub approval: Option<Approval>,
     pub background: Option<Background>,
+    /// Hears what is done while a sandbox takes long to be made, such as the pull of an image.
+    pub progress: Option<Progress>,
 }
 
 impl std::fmt::Debug for Hooks {

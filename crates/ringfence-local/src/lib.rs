@@ -19,6 +19,7 @@ pub mod complete;
 pub mod doctor;
 pub mod environment;
 pub mod git;
+pub mod guest;
 pub mod host;
 #[cfg(target_os = "linux")]
 mod host_view;

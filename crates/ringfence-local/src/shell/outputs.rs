@@ -154,7 +154,8 @@ impl Outputs {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         if reader.is_none() {
             let shared = Arc::clone(&self.shared);
-            *reader = Some(std::thread::spawn(move || shared.read_late()));
+            // Where the jobs have used up all processes there is no reader yet; the next command starts one.
+            *reader = std::thread::Builder::new().spawn(move || shared.read_late()).ok();
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_fence::{Approval, CreateOptions, EventSink, Hooks, Provider, Registry, Sandbox};
+use ringfence_fence::{Approval, CreateOptions, EventSink, Hooks, Progress, Provider, Registry, Sandbox};
 use ringfence_model::config::Prune;
 use ringfence_model::{Decision, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Policy, Result};
 
@@ -28,6 +28,8 @@ pub struct ManagerOptions {
     pub warn: Warn,
     /// Who is asked about refusals while a command waits. None: nobody.
     pub approval: Option<Approval>,
+    /// Hears what is done while a sandbox takes long to be made.
+    pub progress: Option<Progress>,
     /// Layers that must hold, by name.
     pub require: Vec<String>,
     /// The program that bwrap executes inside; see `ringfence_local::run_stage`.
@@ -47,6 +49,7 @@ impl ManagerOptions {
             sessions,
             warn: Arc::new(warn),
             approval: None,
+            progress: None,
             require: vec![],
             stage: None,
             housekeeper: None,
@@ -311,6 +314,7 @@ impl Manager {
                 scope_key: name,
                 approval: self.options.approval.clone().map(|approval| remembering(approval, slot)),
                 background: None,
+                progress: self.options.progress.clone(),
             },
         };
         let sandbox = provider.create(options).await?;

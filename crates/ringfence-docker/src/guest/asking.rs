@@ -1,0 +1,72 @@
+//! Questions of the fence inside, answered outside.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringfence_fence::approval::Settled;
+use ringfence_fence::approve::ask_within;
+use ringfence_fence::{Approval, Question};
+use ringfence_local::guest::wire::{Order, answered};
+use ringfence_model::{Decision, Grant, Violation};
+use ringfence_workspace::PathMap;
+use tokio::sync::mpsc;
+
+use super::inside;
+use super::link::send;
+
+type Open = BTreeMap<u64, (Question, Option<Decision>)>;
+
+/// Asks whoever is there, in paths of the host.
+#[derive(Debug)]
+pub(super) struct Asking {
+    approval: Approval,
+    map: PathMap,
+    orders: mpsc::UnboundedSender<Vec<u8>>,
+    /// What was asked, and what was answered. It is this that is told to others, not what the guest makes of it.
+    open: Arc<Mutex<Open>>,
+}
+
+impl Asking {
+    pub(super) fn new(approval: Approval, map: PathMap, orders: mpsc::UnboundedSender<Vec<u8>>) -> Self {
+        Self { approval, map, orders, open: Arc::default() }
+    }
+
+    pub(super) fn ask(&self, number: u64, violation: Violation, command: String, grant: Grant) {
+        let is_of_the_host = self.map.to_host(&grant.path).is_some();
+        let question = Question { violation, command, grant: inside::outside(grant, &self.map) };
+        self.open().insert(number, (question.clone(), None));
+        let (approval, orders, open) = (self.approval.clone(), self.orders.clone(), Arc::clone(&self.open));
+        // Asking blocks; nothing else may wait for it.
+        let asked = ringfence_local::offload::spawn(move || {
+            let (decision, _) = ask_within(&*approval.approver, &question, approval.timeout);
+            let decision = match decision {
+                // A file of the container's own image has no place in the host's configuration.
+                Decision::AllowPermanent if !is_of_the_host => Decision::AllowSession,
+                decision => decision,
+            };
+            if let Some((_, answer)) = open.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&number) {
+                *answer = Some(decision);
+            }
+            let _ = send(&orders, &Order::Answer { question: number, decision });
+        });
+        if asked.is_err() {
+            let _ = send(&self.orders, &Order::Answer { question: number, decision: Decision::Deny });
+        }
+    }
+
+    /// The guest has done what was decided, or could not.
+    pub(super) fn settled(&self, number: u64, problem: Option<String>) {
+        let Some((question, answer)) = self.open().remove(&number) else { return };
+        let decision = answer.unwrap_or(Decision::Deny);
+        (self.approval.on_settled)(&Settled {
+            question,
+            decision,
+            answered: answered(answer.is_none()),
+            problem,
+        });
+    }
+
+    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,131 @@
+//! The policy, in the container's words.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ringfence_model::{Environment, Grant, PathPattern, PathRule, Policy, RuleLayer, RuleSource};
+use ringfence_workspace::PathMap;
+
+use crate::options::ContainerSpec;
+
+/// Of the caller's variables only those that mean the same in a container; paths of the host do not.
+const PASSED: [&str; 15] = [
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "CI",
+    "DEBIAN_FRONTEND",
+    "SOURCE_DATE_EPOCH",
+];
+
+/// A name that no image has a use for.
+const HOME: &str = "/home/sandbox";
+
+/// The policy for the guest: the same rules about the same files, where the container has them.
+#[must_use]
+pub fn policy(policy: &Policy, spec: &ContainerSpec) -> Policy {
+    let map = spec.path_map();
+    let mut inside = policy.clone();
+    let files = &mut inside.filesystem;
+    for rules in [&mut files.allow_write, &mut files.allow_read, &mut files.deny, &mut files.protect] {
+        translate(rules, &map);
+    }
+    // The container's own places for temporary files are private to it.
+    files.private.clear();
+    for entry in &spec.tmpfs {
+        let path = entry.split(':').next().unwrap_or_default();
+        files.allow_write.push(of_the_container(Path::new(path)));
+    }
+    for mount in &spec.mounts {
+        let rules = if mount.read_only { &mut files.allow_read } else { &mut files.allow_write };
+        rules.push(of_the_container(&mount.target));
+    }
+    for grant in &mut files.grants {
+        if let Some(path) = map.to_container(&grant.path) {
+            grant.path = path;
+        }
+    }
+    // The whole tree is held by the container's own limits.
+    inside.limits.max_memory_bytes = None;
+    inside.limits.max_processes = None;
+    inside.environment = Environment { pass: vec!["*".to_owned()], set: policy.environment.set.clone() };
+    inside
+}
+
+fn of_the_container(path: &Path) -> PathRule {
+    PathRule::new(PathPattern::literal(path), RuleSource::layer(RuleLayer::Detected).with_key("container"))
+}
+
+/// A rule about a place that the container sees elsewhere is about that place.
+fn translate(rules: &mut [PathRule], map: &PathMap) {
+    for rule in rules {
+        let text = rule.path.to_syntax().into_owned();
+        let moved = match rule.path.as_literal() {
+            Some(path) => map.to_container(path).map(|path| PathPattern::literal(&path)),
+            None => moved_glob(&text, map),
+        };
+        if let Some(moved) = moved {
+            rule.path = moved;
+        }
+    }
+}
+
+/// The part before the first component with a wildcard is a plain path.
+fn moved_glob(text: &str, map: &PathMap) -> Option<PathPattern> {
+    let special = text.find(['*', '?', '[', '\\'])?;
+    let end = text[..special].rfind('/')?;
+    let (plain, rest) = text.split_at(end);
+    let moved = map.to_container(Path::new(if plain.is_empty() { return None } else { plain }))?;
+    let moved = PathPattern::literal(&moved).to_syntax().into_owned();
+    Some(PathPattern::parse(&format!("{moved}{rest}")))
+}
+
+/// What of the caller's environment goes in: what the policy passes, unless it is about the host itself.
+#[must_use]
+pub fn environment(
+    policy: &Policy,
+    caller: &BTreeMap<OsString, OsString>,
+    spec: &ContainerSpec,
+) -> BTreeMap<String, String> {
+    use ringfence_model::environment::DEFAULT_PASS;
+    let own: Vec<String> = policy
+        .environment
+        .pass
+        .iter()
+        .filter(|name| !DEFAULT_PASS.contains(&name.as_str()) || PASSED.contains(&name.as_str()))
+        .cloned()
+        .collect();
+    let passing = Environment { pass: own, set: BTreeMap::new() };
+    let mut inside: BTreeMap<String, String> = passing
+        .select(caller)
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    inside.extend(spec.env.iter().cloned());
+    // The fence gives its sandbox a private one. It must not be the workspace, which would be private then.
+    inside.insert("HOME".to_owned(), HOME.to_owned());
+    inside
+}
+
+/// Back to where the host has it, as far as it does.
+#[must_use]
+pub fn outside(grant: Grant, map: &PathMap) -> Grant {
+    let path = map.to_host(&grant.path).unwrap_or_else(|| grant.path.clone());
+    Grant { path, ..grant }
+}
+
+/// Where the container has a directory of the host; one that it has not may be one of its own.
+#[must_use]
+pub fn directory(path: &Path, map: &PathMap) -> PathBuf {
+    map.to_container(path).unwrap_or_else(|| path.to_owned())
+}

@@ -1,0 +1,293 @@
+//! From a specification to a container that runs: what is there is used again while it is the same, made anew when nobody
+//! needs it, and left alone with a hint when somebody does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence_fence::Progress;
+use ringfence_model::config::{DockerSection, Scope};
+use ringfence_model::{Error, ErrorKind, Result};
+
+use crate::engine::Engine;
+use crate::engine::attached::{Attached, Program};
+use crate::engine::containers::{Extras, Found};
+use crate::guest;
+use crate::options::ContainerSpec;
+use crate::options::identity::{LABEL_CONFIG_HASH, scope_of};
+
+/// A container that was used more recently is somebody's.
+pub const HOT_MS: u64 = 5 * 60 * 1000;
+
+/// The directory of the host that a container's workspace is.
+pub const LABEL_WORKSPACE: &str = "ringfence.workspace";
+
+/// What the default image is made from when it is not here.
+pub const BASE_IMAGE: &str = "debian:bookworm-slim";
+
+/// A set-up command installs things; it may take its time.
+const SETUP: Duration = Duration::from_secs(30 * 60);
+
+/// Two processes may make the same container at once; one of them finds it made.
+const ATTEMPTS: usize = 5;
+
+/// What is remembered about containers beyond what the engine knows.
+pub trait Records: Send + Sync + std::fmt::Debug {
+    /// When it was last used, in milliseconds since 1970; none when nothing is remembered.
+    fn last_used_ms(&self, container: &str) -> Result<Option<u64>>;
+
+    /// The hash it was made with, for a container that lacks the label.
+    fn config_hash(&self, container: &str) -> Result<Option<String>>;
+
+    /// It is about to be made.
+    fn reserve(&self, spec: &ContainerSpec, scope_key: &str) -> Result<()>;
+
+    /// It runs and is used now. `hash` is what it was made with, which for one that was kept is an old one.
+    fn ready(&self, spec: &ContainerSpec, scope_key: &str, hash: &str) -> Result<()>;
+
+    /// It is gone.
+    fn removed(&self, container: &str) -> Result<()>;
+}
+
+/// Remembers nothing: every container that runs is taken for one in use.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Forgetful;
+
+impl Records for Forgetful {
+    fn last_used_ms(&self, _: &str) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn config_hash(&self, _: &str) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn reserve(&self, _: &ContainerSpec, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn ready(&self, _: &ContainerSpec, _: &str, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn removed(&self, _: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What was done to have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Created,
+    /// It was there; it may have had to be started.
+    Reused,
+    /// It was there with another configuration, and nobody had used it lately.
+    Recreated,
+    /// It has another configuration and is in use; what to do about it.
+    Outdated {
+        hint: String,
+    },
+}
+
+/// Everything that goes into having a container.
+pub struct Wanted<'a> {
+    pub spec: &'a ContainerSpec,
+    pub extras: &'a Extras,
+    pub scope_key: &'a str,
+    pub records: &'a dyn Records,
+    pub progress: Option<&'a Progress>,
+    pub now_ms: u64,
+}
+
+impl std::fmt::Debug for Wanted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wanted").field("name", &self.spec.name).finish_non_exhaustive()
+    }
+}
+
+/// What to do about a container that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Use,
+    Keep,
+    Replace,
+}
+
+impl Wanted<'_> {
+    /// Makes sure that the container runs.
+    pub async fn ensure(&self, engine: &Engine) -> Result<Outcome> {
+        let mut replaced = false;
+        for _ in 0..ATTEMPTS {
+            let Some(found) = engine.inspect(&self.spec.name).await? else {
+                match self.create(engine).await {
+                    Err(error) if is_taken(&error) => continue,
+                    Err(error) => return Err(error),
+                    Ok(()) => {
+                        self.records.ready(self.spec, self.scope_key, &self.spec.config_hash)?;
+                        return Ok(if replaced { Outcome::Recreated } else { Outcome::Created });
+                    }
+                }
+            };
+            match self.judge(&found)? {
+                Verdict::Use => {
+                    if !found.running {
+                        engine.start(&self.spec.name).await?;
+                    }
+                    self.records.ready(self.spec, self.scope_key, &self.spec.config_hash)?;
+                    return Ok(Outcome::Reused);
+                }
+                Verdict::Keep => {
+                    self.refuse_another_workspace(&found)?;
+                    let hash = self.hash_of(&found)?.unwrap_or_default();
+                    self.records.ready(self.spec, self.scope_key, &hash)?;
+                    return Ok(Outcome::Outdated { hint: self.hint() });
+                }
+                Verdict::Replace => {
+                    self.tell(&format!(
+                        "the container {} has another configuration: making it anew",
+                        self.spec.name
+                    ));
+                    engine.remove(&self.spec.name).await?;
+                    self.records.removed(&self.spec.name)?;
+                    replaced = true;
+                }
+            }
+        }
+        let message = format!("others keep making and removing the container {}", self.spec.name);
+        Err(Error::new(ErrorKind::ConcurrentAccess, message))
+    }
+
+    fn hash_of(&self, found: &Found) -> Result<Option<String>> {
+        match found.labels.get(LABEL_CONFIG_HASH) {
+            Some(hash) => Ok(Some(hash.clone())),
+            None => self.records.config_hash(&self.spec.name),
+        }
+    }
+
+    fn judge(&self, found: &Found) -> Result<Verdict> {
+        let same_guest = found.labels.get(guest::LABEL) == self.extras.labels.get(guest::LABEL);
+        if same_guest && self.hash_of(found)?.as_ref() == Some(&self.spec.config_hash) {
+            return Ok(Verdict::Use);
+        }
+        let used = self.records.last_used_ms(&self.spec.name)?;
+        let hot = found.running && used.is_none_or(|used| self.now_ms.saturating_sub(used) < HOT_MS);
+        Ok(if hot { Verdict::Keep } else { Verdict::Replace })
+    }
+
+    /// Whoever works elsewhere must not end up in somebody else's directory, however recently it was used.
+    fn refuse_another_workspace(&self, found: &Found) -> Result<()> {
+        let (Some(its), Some(wanted)) =
+            (found.labels.get(LABEL_WORKSPACE), self.extras.labels.get(LABEL_WORKSPACE))
+        else {
+            return Ok(());
+        };
+        if its == wanted {
+            return Ok(());
+        }
+        let message = format!("the container {} is in use for another directory: {its}", self.spec.name);
+        Err(Error::new(ErrorKind::ConcurrentAccess, message)
+            .hint("use another session or scope: session, or wait until it is not used any more")
+            .hint(self.hint()))
+    }
+
+    fn hint(&self) -> String {
+        let whom = match scope_of(self.scope_key) {
+            Scope::Session => format!("--session {}", self.scope_key),
+            Scope::Agent => format!("--agent {}", self.scope_key.trim_start_matches("agent:")),
+            Scope::Shared => "--all".to_owned(),
+        };
+        format!(
+            "the container {} was made with another configuration and is in use; to have the new one: ringfence recreate {whom}",
+            self.spec.name
+        )
+    }
+
+    async fn create(&self, engine: &Engine) -> Result<()> {
+        self.records.reserve(self.spec, self.scope_key)?;
+        ensure_image(engine, &self.spec.image, self.progress).await?;
+        engine.create(self.spec, self.extras).await?;
+        let begun = async {
+            engine.start(&self.spec.name).await?;
+            self.set_up(engine).await
+        };
+        if let Err(error) = begun.await {
+            // What is not set up is not used again. That the engine fails twice is less interesting than why.
+            let _ = engine.remove(&self.spec.name).await;
+            let _ = self.records.removed(&self.spec.name);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Makes a container that ends and is removed with the connection given here: whatever becomes of this process.
+    pub(crate) async fn make_tied(&self, engine: &Engine) -> Result<Attached> {
+        ensure_image(engine, &self.spec.image, self.progress).await?;
+        engine.create(self.spec, self.extras).await?;
+        let begun = async {
+            let tie = engine.tie(&self.spec.name).await?;
+            engine.start(&self.spec.name).await?;
+            self.set_up(engine).await.map(|()| tie)
+        };
+        match begun.await {
+            Ok(tie) => Ok(tie),
+            Err(error) => {
+                let _ = engine.remove(&self.spec.name).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn set_up(&self, engine: &Engine) -> Result<()> {
+        let Some(command) = &self.spec.setup_command else { return Ok(()) };
+        self.tell("running the set-up command");
+        let said = engine.run(&self.spec.name, Program::new(["sh", "-lc", command]), vec![], SETUP).await?;
+        if said.code == 0 {
+            return Ok(());
+        }
+        let output = [said.stdout, said.stderr].concat();
+        let output = String::from_utf8_lossy(&output).trim().to_owned();
+        let message =
+            format!("the set-up command of the container failed with exit code {}: {output}", said.code);
+        Err(Error::new(ErrorKind::InitializationFailed, message).hint("correct docker.setupCommand"))
+    }
+
+    fn tell(&self, line: &str) {
+        if let Some(progress) = self.progress {
+            progress(line);
+        }
+    }
+}
+
+fn is_taken(error: &Error) -> bool {
+    error.kind == ErrorKind::ConcurrentAccess
+}
+
+/// Sees to it that the image is here. Only the default image is fetched by itself, under its own name.
+pub async fn ensure_image(engine: &Engine, image: &str, progress: Option<&Progress>) -> Result<()> {
+    if engine.has_image(image).await? {
+        return Ok(());
+    }
+    let default = DockerSection::built_in().image;
+    if default.as_ref().map(|text| text.as_str()) != Some(image) {
+        return Err(Error::new(ErrorKind::NotFound, format!("the image {image} is not on this machine"))
+            .hint(format!("get it: docker pull {image}"))
+            .hint("or build it: docker build -t NAME DIRECTORY, and set docker.image to NAME"));
+    }
+    if !engine.has_image(BASE_IMAGE).await? {
+        if let Some(progress) = progress {
+            progress(&format!("pulling {BASE_IMAGE} for the sandbox's image"));
+        }
+        engine.pull(BASE_IMAGE, progress).await.map_err(|error| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("the image {image} is not on this machine, and {BASE_IMAGE}, which it is made from, cannot be fetched"),
+            )
+            .hint(format!("without a registry: import one and name it so, docker import ROOT.tar {image}"))
+            .hint("or set docker.image to one that is here")
+            .caused_by(error)
+        })?;
+    }
+    engine.tag(BASE_IMAGE, image).await
+}
+
+/// Shared by those who hand it on.
+pub type SharedRecords = Arc<dyn Records>;

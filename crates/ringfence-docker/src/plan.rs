@@ -1,0 +1,166 @@
+//! What one sandbox is made from: the provider's options, the policy and the caller, turned into a specification.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ringfence_fence::CreateOptions;
+use ringfence_model::config::{DockerSection, Size, WorkspaceAccess};
+use ringfence_model::{Access, Error, ErrorKind, PathRule, Policy, Result};
+use serde::Deserialize;
+
+use crate::engine::Endpoint;
+use crate::options::forbidden::ForbiddenPlaces;
+use crate::options::{self, ContainerRequest, ContainerSpec, Forbidden, Surroundings};
+
+/// Whether our own program is put into the container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GuestMode {
+    /// Where there is one; without it, rules that only it can hold are a refusal.
+    #[default]
+    Auto,
+    /// Nothing starts without it.
+    Required,
+    /// Never. The rules that only it can hold are not held, and results say so.
+    Off,
+}
+
+/// How long a container lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Life {
+    /// It is used again by the next sandbox of the same scope.
+    #[default]
+    Kept,
+    /// One for each command, always removed.
+    Simple,
+}
+
+/// The provider's own section.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ProviderOptions {
+    pub docker: DockerSection,
+    /// None: the workspace itself, writable.
+    pub workspace_access: Option<WorkspaceAccess>,
+    /// The agent's workspace, when the sandbox has one of its own.
+    pub agent_workspace: Option<PathBuf>,
+    pub guest: GuestMode,
+    /// A program that can be a guest; see `ringfence_local::guest`.
+    pub guest_program: Option<PathBuf>,
+    pub life: Life,
+    /// What the guest's supervisor looks at: `full`, `writes` or `off`.
+    pub precision: Option<String>,
+    /// Like `DOCKER_HOST`.
+    pub engine: Option<String>,
+    /// The person's home, whose secrets no container sees.
+    pub home: Option<PathBuf>,
+}
+
+impl ProviderOptions {
+    pub fn read(options: &serde_json::Value) -> Result<Self> {
+        if options.is_null() {
+            return Ok(Self::default());
+        }
+        serde_json::from_value(options.clone()).map_err(|error| {
+            Error::new(ErrorKind::InvalidConfig, format!("provider options of docker: {error}"))
+        })
+    }
+
+    pub fn endpoint(
+        &self,
+        environment: &BTreeMap<std::ffi::OsString, std::ffi::OsString>,
+    ) -> Result<Endpoint> {
+        match &self.engine {
+            Some(host) => Endpoint::parse(host),
+            None => Endpoint::find(environment),
+        }
+    }
+}
+
+/// Checks everything and gives the container that follows from it.
+pub fn specify(
+    options: &CreateOptions,
+    own: &ProviderOptions,
+    endpoint: &Endpoint,
+    scope_key: &str,
+    now_ms: u64,
+) -> Result<ContainerSpec> {
+    refuse_what_cannot_be_enforced(&options.policy)?;
+    let mut docker = own.docker.clone();
+    tighten(&mut docker, &options.policy);
+    let mut surroundings = Surroundings { home: own.home.clone(), ..Surroundings::default() };
+    if let Endpoint::Socket(path) = endpoint {
+        surroundings.forbidden.push(Forbidden::new(path.clone(), "the container engine's socket"));
+    }
+    show_what_is_allowed(&mut docker, &mut surroundings, options);
+    let mut request = ContainerRequest::new(&docker, scope_key, &options.cwd);
+    request.access = own.workspace_access.unwrap_or(WorkspaceAccess::Rw);
+    if let Some(agents) = &own.agent_workspace {
+        request.agent_workspace = agents;
+    }
+    request.surroundings = surroundings;
+    request.created_at_ms = now_ms;
+    options::build(&request)
+}
+
+/// What no container can hold.
+fn refuse_what_cannot_be_enforced(policy: &Policy) -> Result<()> {
+    let network = &policy.network;
+    if network.allow_network && !(network.allowed_hosts.is_empty() && network.allowed_ports.is_empty()) {
+        let message = "network.allowedHosts and allowedPorts cannot be enforced by a container: it has a network or none";
+        return Err(
+            Error::new(ErrorKind::SandboxDenied, message).hint("remove them, or keep docker.network none")
+        );
+    }
+    Ok(())
+}
+
+/// The policy's limits are the container's, where they are stricter.
+fn tighten(docker: &mut DockerSection, policy: &Policy) {
+    if let Some(most) = policy.limits.max_memory_bytes {
+        let written = docker.memory.map_or(u64::MAX, |size| size.0);
+        docker.memory = Some(Size(written.min(most)));
+        docker.memory_swap = docker.memory;
+    }
+    // Room for the guest's own processes.
+    const OWN: u64 = 8;
+    let most = policy.limits.max_processes.and_then(|most| u32::try_from(most.saturating_add(OWN)).ok());
+    if let Some(most) = most.and_then(std::num::NonZeroU32::new) {
+        docker.pids_limit = Some(docker.pids_limit.map_or(most, |written| written.min(most)));
+    }
+}
+
+/// Directories that the policy allows besides the workspace are seen at their own place. What no container may see stays out:
+/// inside, such a path is the container's own.
+fn show_what_is_allowed(
+    docker: &mut DockerSection,
+    surroundings: &mut Surroundings,
+    options: &CreateOptions,
+) {
+    let forbidden = ForbiddenPlaces::new(surroundings.home.as_deref(), &surroundings.forbidden);
+    let files = &options.policy.filesystem;
+    let mut shown: Vec<PathBuf> = vec![];
+    let rules = files.allow_write.iter().map(|rule| (rule, Access::Write));
+    for (rule, access) in rules.chain(files.allow_read.iter().map(|rule| (rule, Access::Read))) {
+        let Some(path) = place(rule, &options.cwd) else { continue };
+        if shown.contains(&path) || forbidden.touched_by(&path).is_some() {
+            continue;
+        }
+        let suffix =
+            if access == Access::Write && files.decide(&path, Access::Write).allowed() { "" } else { ":ro" };
+        let bind = format!("{0}:{0}{suffix}", path.display());
+        docker.binds.get_or_insert_default().push(bind.as_str().into());
+        surroundings.bind_roots.push(path.clone());
+        shown.push(path);
+    }
+}
+
+/// Where a rule is about something of the host that is there and not in the workspace anyway.
+fn place(rule: &PathRule, workspace: &Path) -> Option<PathBuf> {
+    let path = rule.path.as_literal()?;
+    let resolved = path.canonicalize().ok()?;
+    let speakable = resolved.to_str().is_some_and(|text| !text.contains(':'));
+    (speakable && resolved == path && !resolved.starts_with(workspace) && !workspace.starts_with(&resolved))
+        .then_some(resolved)
+}

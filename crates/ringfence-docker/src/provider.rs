@@ -1,0 +1,223 @@
+//! Makes, lists and destroys sandboxes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringfence_fence::{BoxFuture, CreateOptions, Provider, Sandbox, SandboxInfo, SandboxStatus};
+use ringfence_local::guest::wire::{Ask, Start, VERSION};
+use ringfence_model::{Error, ErrorKind, Result};
+use serde_json::json;
+
+use crate::engine::containers::Extras;
+use crate::engine::{Endpoint, Engine};
+use crate::filter;
+use crate::guest::link::Listeners;
+use crate::guest::{self, GuestProgram, Link, inside};
+use crate::lifecycle::{Forgetful, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
+use crate::options::{ContainerSpec, Mount};
+use crate::plan::{GuestMode, ProviderOptions, specify};
+use crate::sandbox::{Afterwards, DockerSandbox, Parts};
+
+/// The name it is registered under.
+pub const KIND: &str = "docker";
+
+/// Makes sandboxes that are containers.
+#[derive(Debug)]
+pub struct DockerProvider {
+    records: SharedRecords,
+    engines: tokio::sync::Mutex<BTreeMap<Endpoint, Engine>>,
+    live: Mutex<BTreeMap<String, Weak<DockerSandbox>>>,
+    /// One container is made by one at a time.
+    making: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Default for DockerProvider {
+    fn default() -> Self {
+        Self::new(Arc::new(Forgetful))
+    }
+}
+
+impl DockerProvider {
+    #[must_use]
+    pub fn new(records: SharedRecords) -> Self {
+        Self {
+            records,
+            engines: tokio::sync::Mutex::default(),
+            live: Mutex::default(),
+            making: Mutex::default(),
+        }
+    }
+
+    /// A connection to the engine at `endpoint`: the one there is, while it answers.
+    pub async fn engine(&self, endpoint: &Endpoint) -> Result<Engine> {
+        let mut engines = self.engines.lock().await;
+        if let Some(engine) = engines.get(endpoint)
+            && endpoint.check().is_ok()
+        {
+            return Ok(engine.clone());
+        }
+        let engine = Engine::connect(endpoint.clone()).await?;
+        engines.insert(endpoint.clone(), engine.clone());
+        Ok(engine)
+    }
+
+    async fn make(&self, options: CreateOptions) -> Result<Arc<DockerSandbox>> {
+        let own = ProviderOptions::read(&options.provider_options)?;
+        let endpoint = own.endpoint(&options.environment)?;
+        let id = new_id()?;
+        let scope_key = options.hooks.scope_key.clone();
+        let key = scope_key.clone().unwrap_or_else(|| id.clone());
+        let now_ms = now_ms();
+        let spec = specify(&options, &own, &endpoint, &key, now_ms)?;
+        let program = guest_program(&own)?;
+        let engine = self.engine(&endpoint).await?;
+        let mut extras = Extras { tied: scope_key.is_none(), ..extras(&program) };
+        extras.labels.insert(LABEL_WORKSPACE.to_owned(), options.cwd.to_string_lossy().into_owned());
+        let progress = options.hooks.progress.clone();
+        let wanted = Wanted {
+            spec: &spec,
+            extras: &extras,
+            scope_key: &key,
+            records: &*self.records,
+            progress: progress.as_ref(),
+            now_ms,
+        };
+        let mut notes: Vec<String> = spec.notes.iter().map(ToString::to_string).collect();
+        let afterwards = if scope_key.is_some() {
+            let _turn = self.turn(&spec.name).await;
+            if let Outcome::Outdated { hint } = wanted.ensure(&engine).await? {
+                if let Some(progress) = &progress {
+                    progress(&hint);
+                }
+                notes.push(hint);
+            }
+            Afterwards::Keep
+        } else {
+            Afterwards::Remove { _tie: Mutex::new(wanted.make_tied(&engine).await?) }
+        };
+        let linked = link(&engine, &spec, &own, &options).await;
+        let link = match linked {
+            Ok(link) => link,
+            Err(error) => {
+                if matches!(afterwards, Afterwards::Remove { .. }) {
+                    let _ = engine.remove(&spec.name).await;
+                }
+                return Err(error);
+            }
+        };
+        let map = spec.path_map();
+        let parts = Parts { id, engine, container: spec.name, link, map, notes, afterwards };
+        Ok(Arc::new(DockerSandbox::new(parts)))
+    }
+
+    async fn turn(&self, container: &str) -> tokio::sync::OwnedMutexGuard<()> {
+        let its = {
+            let mut making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+            making.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(making.entry(container.to_owned()).or_default())
+        };
+        its.lock_owned().await
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Weak<DockerSandbox>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Provider for DockerProvider {
+    fn kind(&self) -> &str {
+        KIND
+    }
+
+    fn create(&self, options: CreateOptions) -> BoxFuture<'_, Result<Arc<dyn Sandbox>>> {
+        Box::pin(async move {
+            let sandbox = self.make(options).await?;
+            let mut live = self.live();
+            live.retain(|_, sandbox| sandbox.strong_count() > 0);
+            live.insert(sandbox.id().to_owned(), Arc::downgrade(&sandbox));
+            Ok(sandbox as Arc<dyn Sandbox>)
+        })
+    }
+
+    /// Ends what runs in it. Its container stays for the next sandbox of the scope; `prune` and `recreate` remove it.
+    fn destroy<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let found = self.live().remove(id).and_then(|sandbox| sandbox.upgrade());
+            match found {
+                Some(sandbox) => sandbox.dispose().await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>>> {
+        let alive = |(id, sandbox): (&String, &Weak<DockerSandbox>)| {
+            let status =
+                if sandbox.upgrade()?.is_alive() { SandboxStatus::Running } else { SandboxStatus::Stopped };
+            Some(SandboxInfo { id: id.clone(), status })
+        };
+        let infos = self.live().iter().filter_map(alive).collect();
+        Box::pin(std::future::ready(Ok(infos)))
+    }
+}
+
+fn guest_program(own: &ProviderOptions) -> Result<Option<GuestProgram>> {
+    if own.guest == GuestMode::Off {
+        return Ok(None);
+    }
+    match &own.guest_program {
+        Some(path) => GuestProgram::open(path).map(Some),
+        None => Err(Error::new(
+            ErrorKind::SandboxDenied,
+            "there is no guest for the container: who makes sandboxes has to name one in guestProgram",
+        )),
+    }
+}
+
+fn extras(program: &Option<GuestProgram>) -> Extras {
+    let Some(program) = program else { return Extras::default() };
+    Extras {
+        mounts: vec![Mount { source: program.path.clone(), target: guest::TARGET.into(), read_only: true }],
+        labels: BTreeMap::from([(guest::LABEL.to_owned(), program.tag.clone())]),
+        seccomp: Some(filter::profile()),
+        ..Extras::default()
+    }
+}
+
+async fn link(
+    engine: &Engine,
+    spec: &ContainerSpec,
+    own: &ProviderOptions,
+    options: &CreateOptions,
+) -> Result<Link> {
+    let approval = options.hooks.approval.clone();
+    let mut launch = json!({ "launcher": "landlock" });
+    if let Some(precision) = &own.precision {
+        launch["precision"] = json!(precision);
+    }
+    let start = Start {
+        version: VERSION,
+        cwd: spec.workdir.clone(),
+        policy: inside::policy(&options.policy, spec),
+        environment: inside::environment(&options.policy, &options.environment, spec),
+        options: launch,
+        ask: approval.as_ref().map(Ask::of),
+    };
+    let listeners = Listeners { approval, background: options.hooks.background.clone() };
+    Link::open(engine, &spec.name, start, spec.path_map(), listeners).await
+}
+
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `docker-<milliseconds>-<eight hex digits>`.
+fn new_id() -> Result<String> {
+    let mut random = [0; 4];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(|errno| {
+        Error::new(ErrorKind::Internal, "no random numbers").caused_by(std::io::Error::from(errno))
+    })?;
+    Ok(format!("{KIND}-{}-{:08x}", now_ms(), u32::from_ne_bytes(random)))
+}

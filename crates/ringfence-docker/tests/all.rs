@@ -1,0 +1,10 @@
+//! Containers, made by a real engine.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests")]
+
+mod suite {
+    mod conformance;
+    mod lifecycle;
+    mod sandboxes;
+    mod support;
+}

@@ -1,0 +1,266 @@
+//! The guest: a local sandbox, used by lines.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ringfence_fence::approval::Settled;
+use ringfence_fence::{Approval, Approver, BoxFuture, CreateOptions, Hooks, Question, Sandbox, wait_for};
+use ringfence_model::{Decision, Error, ErrorKind, ExecEvent, ExecRequest, Result};
+use tokio::sync::oneshot;
+
+use super::meter::{Meter, sacrifice_children};
+use super::wire::{Bytes, Failure, Order, Start, VERSION, Word};
+use crate::offload::spawn;
+use crate::provider::LocalSandbox;
+
+/// Nothing here is waited for longer; commands have limits of their own.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// The longest line: a command with all of its input.
+const LONGEST: u64 = 1 << 30;
+
+/// Serves until the input ends. `environment` is the guest's own.
+pub fn serve(
+    input: impl BufRead,
+    output: impl Write + Send + 'static,
+    environment: BTreeMap<OsString, OsString>,
+) -> Result<()> {
+    let mut input = Lines { input, line: Vec::new() };
+    let mouth = Arc::new(Mouth(Mutex::new(Box::new(output))));
+    let start = match input.next()? {
+        Some(Order::Start(start)) => *start,
+        Some(_) => return Err(mouth.gives_up(Error::new(ErrorKind::Validation, "the first line must start"))),
+        None => return Ok(()),
+    };
+    let guest = match Guest::start(start, environment, Arc::clone(&mouth)) {
+        Ok(guest) => Arc::new(guest),
+        Err(error) => return Err(mouth.gives_up(error)),
+    };
+    mouth.say(&Word::Ready { version: VERSION, assurance: guest.sandbox.assurance() });
+    while let Some(order) = input.next()? {
+        guest.obey(order)?;
+    }
+    wait_for(guest.sandbox.dispose(), FOR_EVER).unwrap_or(Ok(()))
+}
+
+struct Lines<I> {
+    input: I,
+    line: Vec<u8>,
+}
+
+impl<I: BufRead> Lines<I> {
+    /// The next line; none at the end of the input.
+    fn next(&mut self) -> Result<Option<Order>> {
+        use std::io::Read as _;
+        self.line.clear();
+        let read = (&mut self.input).take(LONGEST).read_until(b'\n', &mut self.line);
+        let read =
+            read.map_err(|error| Error::new(ErrorKind::Internal, "cannot read an order").caused_by(error))?;
+        // Half a line is none: whoever wrote it is gone.
+        if read == 0 || self.line.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        serde_json::from_slice(&self.line)
+            .map(Some)
+            .map_err(|error| Error::new(ErrorKind::Validation, "not an order").caused_by(error))
+    }
+}
+
+/// Says one thing at a time.
+struct Mouth(Mutex<Box<dyn Write + Send>>);
+
+impl std::fmt::Debug for Mouth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mouth")
+    }
+}
+
+impl Mouth {
+    fn say(&self, word: &Word) {
+        let Ok(mut line) = serde_json::to_vec(word) else { return };
+        line.push(b'\n');
+        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever stopped listening has closed the input too.
+        let _ = out.write_all(&line).and_then(|()| out.flush());
+    }
+
+    fn gives_up(&self, error: Error) -> Error {
+        self.say(&Word::Failed { id: None, error: Failure::from(&error) });
+        error
+    }
+}
+
+#[derive(Debug)]
+struct Guest {
+    sandbox: Arc<dyn Sandbox>,
+    mouth: Arc<Mouth>,
+    running: Mutex<BTreeMap<u64, Option<String>>>,
+    counter: Arc<Counter>,
+}
+
+impl Guest {
+    fn start(start: Start, mut environment: BTreeMap<OsString, OsString>, mouth: Arc<Mouth>) -> Result<Self> {
+        if start.version != VERSION {
+            let message = format!(
+                "the guest in the sandbox speaks version {VERSION}, whoever uses it {}",
+                start.version
+            );
+            return Err(Error::new(ErrorKind::SandboxNotAvailable, message)
+                .hint("make the sandbox again, with the guest of this version"));
+        }
+        environment.extend(start.environment.into_iter().map(|(name, value)| (name.into(), value.into())));
+        let counter = Arc::new(Counter::new(Arc::clone(&mouth)));
+        let approval = start.ask.map(|ask| {
+            let (asked, settled) = (Arc::clone(&counter), Arc::clone(&counter));
+            Approval {
+                approver: asked,
+                about: ask.about(),
+                timeout: Duration::from_millis(ask.timeout_ms),
+                on_settled: Arc::new(move |result: &Settled| settled.settled(result)),
+            }
+        });
+        let late = Arc::clone(&mouth);
+        let options = CreateOptions {
+            cwd: start.cwd,
+            policy: start.policy,
+            environment,
+            provider_options: start.options,
+            hooks: Hooks {
+                scope_key: None,
+                progress: None,
+                approval,
+                background: Some(Arc::new(move |event| match event {
+                    ExecEvent::Stdout(data) => late.say(&Word::Late { stderr: false, data: Bytes(data) }),
+                    ExecEvent::Stderr(data) => late.say(&Word::Late { stderr: true, data: Bytes(data) }),
+                    _ => (),
+                })),
+            },
+        };
+        let sandbox = Arc::new(LocalSandbox::start(options)?);
+        sacrifice_children();
+        Ok(Self { sandbox, mouth, running: Mutex::default(), counter })
+    }
+
+    fn obey(self: &Arc<Self>, order: Order) -> Result<()> {
+        match order {
+            Order::Start(_) => Err(Error::new(ErrorKind::Validation, "it was started already")),
+            Order::Run { id, shell, request } => {
+                self.running().insert(id, shell.clone());
+                let its = Arc::clone(self);
+                spawn(move || its.run(id, shell.as_deref(), ExecRequest::from(*request)))
+            }
+            Order::Cancel { id } => {
+                let its = Arc::clone(self);
+                spawn(move || its.cancel(id))
+            }
+            Order::Close { shell } => {
+                let its = Arc::clone(self);
+                spawn(move || {
+                    if let Ok(sandbox) = its.shell(Some(&shell)) {
+                        wait_for(sandbox.dispose(), FOR_EVER);
+                    }
+                })
+            }
+            Order::Answer { question, decision } => {
+                self.counter.answer(question, decision);
+                Ok(())
+            }
+        }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Option<String>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shell(&self, name: Option<&str>) -> Result<Arc<dyn Sandbox>> {
+        let Some(name) = name else { return Ok(Arc::clone(&self.sandbox)) };
+        wait_for(self.sandbox.shell(name), FOR_EVER)
+            .unwrap_or_else(|| Err(Error::new(ErrorKind::Timeout, "the shell did not start")))
+    }
+
+    fn run(&self, id: u64, shell: Option<&str>, request: ExecRequest) {
+        let events = |event| match event {
+            ExecEvent::Stdout(data) => self.mouth.say(&Word::Stdout { id, data: Bytes(data) }),
+            ExecEvent::Stderr(data) => self.mouth.say(&Word::Stderr { id, data: Bytes(data) }),
+            ExecEvent::Violation(violation) => self.mouth.say(&Word::Violation { id, violation }),
+            _ => (),
+        };
+        let before = Meter::read();
+        let mut outcome = self.shell(shell).and_then(|shell| {
+            wait_for(shell.execute(request, &events), FOR_EVER)
+                .unwrap_or_else(|| Err(Error::new(ErrorKind::Timeout, "the command did not end")))
+        });
+        self.running().remove(&id);
+        if let Ok(result) = &mut outcome {
+            result.violations.extend(Meter::read().since(before));
+            if result.restarted {
+                sacrifice_children();
+            }
+        }
+        match outcome {
+            Ok(result) => self.mouth.say(&Word::Result { id, result: Box::new(result) }),
+            Err(error) => self.mouth.say(&Word::Failed { id: Some(id), error: Failure::from(&error) }),
+        }
+    }
+
+    /// What has ended meanwhile is left alone.
+    fn cancel(&self, id: u64) {
+        let Some(shell) = self.running().get(&id).cloned() else { return };
+        if let Ok(shell) = self.shell(shell.as_deref()) {
+            wait_for(shell.cancel(), FOR_EVER);
+        }
+    }
+}
+
+/// Passes questions on, and answers back.
+#[derive(Debug)]
+struct Counter {
+    mouth: Arc<Mouth>,
+    last: AtomicU64,
+    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Decision>>>,
+    /// Which question was about this, until it is settled.
+    asked: Mutex<Vec<(Question, u64)>>,
+}
+
+impl Counter {
+    fn new(mouth: Arc<Mouth>) -> Self {
+        Self { mouth, last: AtomicU64::new(0), waiting: Mutex::default(), asked: Mutex::default() }
+    }
+
+    fn answer(&self, question: u64, decision: Decision) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&question);
+        if let Some(waiting) = waiting {
+            // The clock may have answered.
+            let _ = waiting.send(decision);
+        }
+    }
+
+    fn settled(&self, settled: &Settled) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(at) = asked.iter().position(|(question, _)| *question == settled.question) else { return };
+        let (_, question) = asked.swap_remove(at);
+        drop(asked);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&question);
+        self.mouth.say(&Word::Settled { question, problem: settled.problem.clone() });
+    }
+}
+
+impl Approver for Counter {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision> {
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        let (tell, told) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, tell);
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((question.clone(), number));
+        self.mouth.say(&Word::Question {
+            question: number,
+            violation: Box::new(question.violation.clone()),
+            command: question.command.clone(),
+            grant: question.grant.clone(),
+        });
+        Box::pin(async move { told.await.unwrap_or(Decision::Deny) })
+    }
+}
