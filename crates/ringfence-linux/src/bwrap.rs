@@ -195,6 +195,7 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
         stdio: STDIO,
         tty: parcel.tty,
         control,
+        disowned: None,
         wait_for_go: false,
         maps: None,
         landlocked: false,

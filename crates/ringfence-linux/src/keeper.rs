@@ -51,6 +51,7 @@ pub fn launch(
         stdio,
         tty,
         control: inside.as_fd(),
+        disowned: None,
         wait_for_go: place.is_some(),
         maps: kept.network.then(|| maps.borrow()),
         landlocked: false,

@@ -165,15 +165,17 @@ impl LaunchError {
 /// follows is reported on `control`.
 ///
 /// The sandbox dies with the *thread* that calls this (the kernel's rule for parent-death signals), so
-/// call it from one that lives as long as the sandbox. `place` is called with the new process's pid
-/// before the command may start, to put it under resource limits.
+/// call it from one that lives as long as the sandbox. `place` is called while the sandbox is being built; the
+/// first process is in the groups it gives before the command may start.
 pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Result<Sandboxed, LaunchError> {
     let (host, inside) = control_pair()?;
     let maps = Maps::identity();
     let (stdio, tty) = stdio.parts();
+    let disowned = disowned(plan)?;
     let stage = Stage {
         plan,
         exec,
+        disowned: disowned.as_ref().map(AsFd::as_fd),
         passed: &exec.passed,
         stdio,
         tty,
@@ -193,8 +195,18 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     }
 }
 
-/// Puts the sandbox's first process under limits.
-pub type Place<'a> = Option<&'a mut dyn FnMut(i32) -> std::io::Result<()>>;
+fn disowned(plan: &Plan) -> Result<Option<OwnedFd>, LaunchError> {
+    let (Some(strangers), Some(path)) = (&plan.strangers, plan.disowned()) else { return Ok(None) };
+    strangers.tree(path).map(Some).map_err(|source| LaunchError::Stage {
+        step: Step::Mount,
+        what: format!(" {} without its owners", path.to_string_lossy()),
+        made: true,
+        source,
+    })
+}
+
+/// Makes the control groups that hold the sandbox, and gives their [doors](crate::cgroup::Cgroup::doors).
+pub type Place<'a> = Option<&'a mut dyn FnMut() -> std::io::Result<Vec<OwnedFd>>>;
 
 /// The control socket: (the host's end, the sandbox's end).
 pub(crate) fn control_pair() -> Result<(OwnedFd, OwnedFd), LaunchError> {
@@ -273,11 +285,17 @@ impl Sandboxed {
         Ok(Door { control: self.control.try_clone()? })
     }
 
-    /// Puts the first process under limits and lets it go on; ends it where that fails.
+    /// Lets the first process go on once it knows which groups to enter; ends it where that fails.
     pub(crate) fn placed(&self, plan: &Plan, place: Place<'_>) -> Result<(), LaunchError> {
         let Some(place) = place else { return Ok(()) };
-        let go = || Message::Go.send(self.control.as_fd(), None).map_err(std::io::Error::from);
-        place(self.pid).and_then(|()| go()).map_err(|error| {
+        let control = self.control.as_fd();
+        let go_on = |doors: Vec<OwnedFd>| {
+            for door in &doors {
+                Message::Enter.send(control, Some(door.as_fd()))?;
+            }
+            Message::Go.send(control, None).map_err(std::io::Error::from)
+        };
+        place().and_then(go_on).map_err(|error| {
             let said = self.said_already();
             self.kill();
             match said {

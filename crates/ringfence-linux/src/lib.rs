@@ -11,6 +11,7 @@ pub mod bwrap;
 pub mod cgroup;
 pub mod confine;
 mod descendants;
+pub mod disowned;
 pub mod fuse;
 pub mod keeper;
 pub mod landlock;

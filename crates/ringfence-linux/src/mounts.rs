@@ -43,7 +43,8 @@ pub(crate) fn new_root() -> Result<OwnedFd, (Step, Errno)> {
     rustix::fs::open(OLD_ROOT, flags, Mode::empty()).map_err(at(Step::PivotRoot))
 }
 
-pub(crate) fn execute(host: BorrowedFd<'_>, step: &MountStep) -> Sys<()> {
+/// `disowned` is what the host prepared for the bind that only it could make.
+pub(crate) fn execute(host: BorrowedFd<'_>, disowned: Option<BorrowedFd<'_>>, step: &MountStep) -> Sys<()> {
     match step {
         MountStep::Dir { path, mode } => match rustix::fs::mkdir(path.as_c_str(), Mode::from_raw_mode(*mode))
         {
@@ -55,6 +56,9 @@ pub(crate) fn execute(host: BorrowedFd<'_>, step: &MountStep) -> Sys<()> {
             rustix::fs::open(path.as_c_str(), flags, Mode::from_raw_mode(0o644)).map(drop)
         }
         MountStep::Symlink { target, path } => rustix::fs::symlink(target.as_c_str(), path.as_c_str()),
+        MountStep::Bind { target, access: BindAccess::Disowned, .. } => {
+            attach(disowned.ok_or(Errno::BADF)?, open_target(target)?.as_fd())
+        }
         MountStep::Bind { source, target, access } => {
             attach(host_tree(host, source, *access)?.as_fd(), open_target(target)?.as_fd())
         }
@@ -113,7 +117,9 @@ fn on_existing(target: &CStr, mount: impl FnOnce(BorrowedFd<'_>) -> Sys<()>) -> 
 
 fn bind_attributes(access: BindAccess) -> MountAttr {
     let set = match access {
-        BindAccess::ReadOnly => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        BindAccess::ReadOnly | BindAccess::Disowned => {
+            libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV
+        }
         BindAccess::ReadWrite => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
         // Read-only does not stop writing *to* a device, only changing the node.
         BindAccess::Device => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC,

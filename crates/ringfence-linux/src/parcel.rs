@@ -204,6 +204,7 @@ impl<'a> Reader<'a> {
         let plan = Plan {
             hostname,
             mounts: vec![],
+            strangers: None,
             traps: vec![],
             landlock: landlock.into_iter().next(),
             without_tcp: self.flag()?,
@@ -243,6 +244,7 @@ mod tests {
         Plan {
             hostname: c"fence".into(),
             mounts: vec![],
+            strangers: None,
             traps: vec![],
             landlock: Some((
                 7,

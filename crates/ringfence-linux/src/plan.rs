@@ -3,7 +3,9 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
+use crate::disowned::Strangers;
 use crate::fuse::Trap;
 use crate::landlock::Rights;
 use crate::sys::CStringArray;
@@ -110,6 +112,8 @@ pub enum BindAccess {
     ReadWrite,
     /// A device node: usable, but its own attributes can't be changed.
     Device,
+    /// As `ReadOnly`, and nobody inside owns any of it: see [`Plan::strangers`].
+    Disowned,
 }
 
 /// Beneath `path`, Landlock lets `rights` through.
@@ -131,6 +135,8 @@ pub struct Rlimit {
 pub struct Plan {
     pub hostname: CString,
     pub mounts: Vec<MountStep>,
+    /// For the one bind of `mounts` that is [disowned](BindAccess::Disowned), if one is.
+    pub strangers: Option<Arc<Strangers>>,
     /// What is covered once more, by something that tells, where the kernel lets us.
     pub traps: Vec<Trap>,
     /// The kernel's Landlock version and the rules; none when the kernel has no Landlock.
@@ -144,6 +150,17 @@ pub struct Plan {
     /// Taken instead of `filter` when a supervisor above us listens already: the kernel has room for one.
     /// None: the sandbox does not start then.
     pub unsupervised_filter: Option<Vec<libc::sock_filter>>,
+}
+
+impl Plan {
+    /// Where the host has what is disowned.
+    #[must_use]
+    pub fn disowned(&self) -> Option<&CStr> {
+        self.mounts.iter().find_map(|step| match step {
+            MountStep::Bind { source, access: BindAccess::Disowned, .. } => Some(source.as_c_str()),
+            _ => None,
+        })
+    }
 }
 
 /// The command, ready for `execve`.

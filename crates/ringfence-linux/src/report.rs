@@ -44,10 +44,11 @@ pub enum Step {
     Keeper,
     Bwrap,
     Parcel,
+    Enter,
 }
 
 impl Step {
-    const ALL: [Self; 29] = [
+    const ALL: [Self; 30] = [
         Self::DieWithParent,
         Self::UserMap,
         Self::PrivateMounts,
@@ -77,6 +78,7 @@ impl Step {
         Self::Keeper,
         Self::Bwrap,
         Self::Parcel,
+        Self::Enter,
     ];
 
     fn from_number(number: u32) -> Option<Self> {
@@ -116,6 +118,7 @@ impl Step {
             Self::Keeper => "become the keeper of the sandbox's processes",
             Self::Bwrap => "execute bwrap",
             Self::Parcel => "read inside what is to be done",
+            Self::Enter => "enter the control group of the sandbox",
         }
     }
 }
@@ -125,6 +128,8 @@ impl Step {
 pub enum Message {
     /// Host → init: the command may start.
     Go,
+    /// Host → init, with the door of a control group: go in.
+    Enter,
     /// Host → init: send this signal to everything but yourself.
     Terminate { signal: i32 },
     /// Command → init (the number, in their shared table), init → host (the descriptor itself): the
@@ -175,6 +180,7 @@ impl Message {
             Self::Begin { rows, columns } => (12, 0, 0, rows.into(), columns.into()),
             Self::Tripwire => (13, 0, 0, 0, 0),
             Self::Processes => (14, 0, 0, 0, 0),
+            Self::Enter => (15, 0, 0, 0, 0),
         };
         let mut bytes = [0; SIZE];
         bytes[0..4].copy_from_slice(&tag.to_ne_bytes());
@@ -208,6 +214,7 @@ impl Message {
             12 => Self::Begin { rows: u16::try_from(long(16)).ok()?, columns: u16::try_from(long(24)).ok()? },
             13 => Self::Tripwire,
             14 => Self::Processes,
+            15 => Self::Enter,
             _ => return None,
         })
     }
@@ -286,6 +293,7 @@ mod tests {
             Message::Ready,
             Message::Tripwire,
             Message::Processes,
+            Message::Enter,
         ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }

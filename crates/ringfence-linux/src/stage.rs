@@ -37,6 +37,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) control: BorrowedFd<'a>,
     /// Wait for the host's word before starting the command (it may have to place us in a cgroup).
     pub(crate) wait_for_go: bool,
+    /// What only the host could prepare; see [`Plan::strangers`].
+    pub(crate) disowned: Option<BorrowedFd<'a>>,
     /// None in a sandbox whose namespaces somebody else made.
     pub(crate) maps: Option<IdMaps<'a>>,
     /// Landlock holds already.
@@ -121,11 +123,15 @@ fn init(stage: &Stage<'_>) -> Result<(), Failure> {
     start_and_reap(stage)
 }
 
-/// Waits for the host's word. Anything else it says means that it does not want the sandbox any more.
+/// Waits for the host's word, and enters the groups that it names before. Anything else it says means that it
+/// does not want the sandbox any more.
 pub(crate) fn wait_for_go(control: BorrowedFd<'_>) -> Result<(), Failure> {
-    match Message::receive(control).or_fail(Step::WaitForHost)? {
-        Message::Go => Ok(()),
-        _ => Err(Errno::CANCELED).or_fail(Step::WaitForHost),
+    loop {
+        match Message::receive_with_descriptor(control).or_fail(Step::WaitForHost)? {
+            (Message::Go, _) => return Ok(()),
+            (Message::Enter, Some(door)) => rustix::io::write(&door, b"0").or_fail(Step::Enter)?,
+            _ => return Err(Errno::CANCELED).or_fail(Step::WaitForHost),
+        };
     }
 }
 
@@ -203,7 +209,7 @@ fn build_root(stage: &Stage<'_>) -> Result<(), Failure> {
     let wanted = !plan.traps.is_empty() && !stage.exec.held;
     let traps = if wanted { make_traps(stage, host.as_fd()).ok() } else { None };
     for (index, step) in plan.mounts.iter().enumerate() {
-        mounts::execute(host.as_fd(), step).map_err(|errno| Failure {
+        mounts::execute(host.as_fd(), stage.disowned, step).map_err(|errno| Failure {
             step: Step::Mount,
             detail: index,
             errno,

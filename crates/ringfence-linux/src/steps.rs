@@ -187,6 +187,7 @@ pub fn time_launch(plan: &Plan, exec: &Exec) -> Sys<Vec<Step>> {
         stdio: [0, 1, 2],
         tty: None,
         control: inside.as_fd(),
+        disowned: None,
         wait_for_go: false,
         maps: Some(maps.borrow()),
         landlocked: false,
@@ -249,7 +250,7 @@ fn build_root(clock: Clock, plan: &Plan) -> Sys<()> {
     let host = mounts::new_root().map_err(|(_, errno)| errno)?;
     clock.lap(ROOT);
     for step in &plan.mounts {
-        mounts::execute(host.as_fd(), step)?;
+        mounts::execute(host.as_fd(), None, step)?;
         clock.lap(kind(step));
     }
     drop(host);

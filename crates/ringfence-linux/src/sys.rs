@@ -117,6 +117,29 @@ pub fn mount_setattr(dir: BorrowedFd<'_>, path: &CStr, recursive: bool, attr: Mo
     .map(drop)
 }
 
+/// Sets attributes of a detached tree and of all mounts below it, translates the owners of its files by that
+/// user namespace, and lets no mount of the host's reach it any more.
+pub fn translate_owners(tree: BorrowedFd<'_>, set: u64, by: BorrowedFd<'_>) -> Sys<()> {
+    let attributes = libc::mount_attr {
+        attr_set: set | libc::MOUNT_ATTR_IDMAP,
+        attr_clr: 0,
+        propagation: libc::MS_PRIVATE,
+        userns_fd: u64::try_from(by.as_raw_fd()).map_err(|_| Errno::BADF)?,
+    };
+    // SAFETY: path and attributes are valid for the duration of the call.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    })
+    .map(drop)
+}
+
 /// Marks every descriptor from `first` on to be closed by exec.
 pub fn cloexec_from(first: u32) -> Sys<()> {
     // SAFETY: only flags of descriptors change.

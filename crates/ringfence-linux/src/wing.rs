@@ -68,6 +68,7 @@ fn keep(stage: &Stage<'_>, socket: BorrowedFd<'_>, signals: &mut Option<OwnedFd>
         stdio: [given[0].source; 3],
         tty,
         control: socket,
+        disowned: None,
         wait_for_go: false,
         maps: None,
         landlocked: true,

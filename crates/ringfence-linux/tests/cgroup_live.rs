@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
 
 use ringfence_linux::cgroup::{Cgroup, Created, Limits, Support};
-use rustix::process::Pid;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -120,10 +119,9 @@ fn killing_empties_the_group() {
 }
 
 #[test]
-fn a_process_can_be_moved_in() {
+fn a_process_places_itself() {
     let Some(cgroup) = create(Limits { memory: Some(64 * MIB), pids: Some(5) }) else { return };
-    let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-    cgroup.attach(Pid::from_child(&child)).unwrap();
+    let mut child = spawn_in(&cgroup, Command::new("sleep").arg("100"));
     let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
     assert_eq!(groups.matches(&cgroup.name().to_string()).count(), cgroup.versions().count());
     let janitor = cgroup.janitor().pid().unwrap().as_raw_nonzero().get().cast_unsigned();
@@ -233,36 +231,4 @@ fn an_ordinary_user_is_told_why_not() {
 #[test]
 fn no_limit_needs_no_group() {
     assert!(matches!(Cgroup::create(&Limits::default()).unwrap(), Created::Unavailable { .. }));
-}
-
-#[test]
-fn cost() {
-    let limits = Limits { memory: Some(256 * MIB), pids: Some(100) };
-    for limits in [limits, Limits { memory: None, ..limits }] {
-        let mut samples: [Vec<Duration>; 4] = Default::default();
-        for _ in 0..50 {
-            let start = Instant::now();
-            let Some(cgroup) = create(limits) else { return };
-            samples[0].push(start.elapsed());
-            let mut child = Command::new("sleep").arg("0").spawn().unwrap();
-            let start = Instant::now();
-            cgroup.attach(Pid::from_child(&child)).unwrap();
-            samples[1].push(start.elapsed());
-            child.wait().unwrap();
-            let start = Instant::now();
-            let _ = cgroup.usage();
-            samples[2].push(start.elapsed());
-            let start = Instant::now();
-            cgroup.remove().unwrap();
-            samples[3].push(start.elapsed());
-        }
-        println!("{limits:?}, min and median:");
-        for (name, samples) in ["create", "attach", "usage", "remove"].iter().zip(&mut samples) {
-            samples.sort();
-            println!("  {name}: {:?} {:?}", samples[0], samples[samples.len() / 2]);
-        }
-    }
-    let start = Instant::now();
-    let probe = Cgroup::probe();
-    println!("probe {:?}: {probe:?}", start.elapsed());
 }

@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use ringfence_linux::disowned::Strangers;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Precision, Shared};
@@ -22,8 +24,8 @@ use crate::host::Host;
 use crate::host_view::{self, OwnDirectory};
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
 use crate::limits::LimitPlan;
-use crate::scan::Found;
-use crate::view;
+use crate::scan::{self, Found};
+use crate::view::{self, View};
 
 /// What every launcher starts from.
 #[derive(Debug)]
@@ -90,8 +92,7 @@ impl Ground {
     }
 
     fn with_mounts(&self, launcher: Launcher) -> Result<Built> {
-        let mut view =
-            view::lay_out(&self.policy.filesystem, &self.found, &self.cwd, self.precision != Precision::Off)?;
+        let (mut view, strangers) = self.view(launcher)?;
         let mut degraded = Vec::new();
         let tripwire = self.tripwire(launcher);
         match (&tripwire, self.precision) {
@@ -115,6 +116,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: view.mounts,
+            strangers,
             traps: view.traps,
             landlock: (abi > 0).then_some((abi, view.landlock)),
             without_tcp: false,
@@ -125,6 +127,35 @@ impl Ground {
         };
         let watched = Watched { fixed: view.fixed, kept: view.kept, ..Watched::default() };
         Ok(Built { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
+    }
+
+    /// What is shown, and by whom the owners of `/etc` are translated, where that is possible: elsewhere what only
+    /// root can read there is looked for and masked.
+    fn view(&self, launcher: Launcher) -> Result<(View, Option<Arc<Strangers>>)> {
+        let fs = &self.policy.filesystem;
+        let lay_out = |found: &Found| view::lay_out(fs, found, &self.cwd, self.precision != Precision::Off);
+        let is_root = rustix::process::geteuid().is_root();
+        // The one file of it that somebody wants would be refused with the others.
+        if is_root && launcher == Launcher::Native && !scan::is_wanted(fs, Path::new("/etc")) {
+            let strangers = Strangers::new().and_then(|made| made.tree(c"/etc").map(|_| Arc::new(made)));
+            if let Ok(strangers) = strangers {
+                let mut view = lay_out(&self.found)?;
+                if view.disown(c"/etc") {
+                    return Ok((view, Some(strangers)));
+                }
+            }
+        }
+        Ok((lay_out(&self.found_with_roots_own())?, None))
+    }
+
+    fn found_with_roots_own(&self) -> Cow<'_, Found> {
+        if !rustix::process::geteuid().is_root() {
+            return Cow::Borrowed(&self.found);
+        }
+        let mut found = self.found.clone();
+        found.roots_own = scan::closed_to_others(Path::new("/etc"));
+        found.roots_own.retain(|path| !scan::is_wanted(&self.policy.filesystem, path));
+        Cow::Owned(found)
     }
 
     /// Whether what is hidden or denied can be covered by something that tells; if not, why.
@@ -159,7 +190,8 @@ impl Ground {
             return Err(NoFence::Unavailable("the kernel has no Landlock, or it is switched off".to_owned()));
         }
         let (mut policy, hidden) = host_view::for_host(self.policy.clone());
-        let view = host_view::lay_out(&policy.filesystem, &hidden, &self.found, &self.cwd)?;
+        let found = self.found_with_roots_own();
+        let view = host_view::lay_out(&policy.filesystem, &hidden, &found, &self.cwd)?;
         host_view::open_descriptors(&mut policy);
         let shared =
             Shared { no_internet: !landlock::refuses_tcp(abi), no_local: !landlock::has_scopes(abi) };
@@ -169,6 +201,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
+            strangers: None,
             traps: vec![],
             landlock: Some((abi, view.landlock)),
             without_tcp: true,
@@ -194,6 +227,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
+            strangers: None,
             traps: vec![],
             landlock: None,
             without_tcp: false,

@@ -208,7 +208,7 @@ impl List {
             }
             MountStep::Bind { source, access, .. } => {
                 self.word(match access {
-                    BindAccess::ReadOnly => "--ro-bind",
+                    BindAccess::ReadOnly | BindAccess::Disowned => "--ro-bind",
                     BindAccess::ReadWrite => "--bind",
                     BindAccess::Device => "--dev-bind",
                 });

@@ -77,8 +77,8 @@ impl LimitPlan {
         self.cgroup != cgroup::Limits::default()
     }
 
-    /// Puts a process, and all it will start, under the group's limits.
-    pub(crate) fn place(&self, pid: i32) -> std::io::Result<Cgroup> {
+    /// Makes the group that keeps the limits for all processes together.
+    pub(crate) fn group(&self) -> std::io::Result<Cgroup> {
         let group = match Cgroup::create(&self.cgroup) {
             Ok(Created::Ready(group)) => group,
             Ok(Created::Unavailable { reason }) => return Err(std::io::Error::other(reason)),
@@ -87,8 +87,6 @@ impl LimitPlan {
         if let Some(missing) = group.missing().first() {
             return Err(std::io::Error::other(missing.clone()));
         }
-        let pid = rustix::process::Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH)?;
-        group.attach(pid).map_err(std::io::Error::other)?;
         Ok(group)
     }
 

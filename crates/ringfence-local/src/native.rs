@@ -4,13 +4,12 @@ mod house;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
-use ringfence_linux::launch::{LaunchError, Sandboxed, Stdio};
+use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
 use ringfence_linux::seccomp::{self, Precision};
 use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
@@ -57,19 +56,9 @@ impl Native {
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
         let precision = precision(&options.provider_options)?;
         let launch_options = LaunchOptions::read(&options.provider_options)?;
-        // A look at hundreds of files, beside everything else.
-        let closed = rustix::process::geteuid()
-            .is_root()
-            .then(|| std::thread::spawn(|| scan::closed_to_others(Path::new("/etc"))));
         let Completed { mut policy, .. } = complete::complete(options.policy, &cwd, &host);
-        let mut found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
+        let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         scan::add_rules(&mut policy.filesystem, &found);
-        if let Some(closed) = closed {
-            found.roots_own = closed.join().map_err(|_| {
-                Error::new(ErrorKind::SandboxDenied, "cannot tell which files of /etc are root's own")
-            })?;
-            found.roots_own.retain(|path| !scan::is_wanted(&policy.filesystem, path));
-        }
         let limits = LimitPlan::new(&policy.limits);
         let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };
         let choice = Choice::new(&ground)?;
@@ -316,17 +305,17 @@ impl Run<'_> {
     ) -> Result<T> {
         let limits = &self.ground.limits;
         let mut group = None;
-        let mut place = |pid: i32| {
+        let mut place = || {
             (self.events)(ExecEvent::Launched);
-            let placed = limits.place(pid)?;
+            let made = limits.group()?;
             if let Some(tell) = self.on_gauge {
-                tell(placed.gauge());
+                tell(made.gauge());
             }
-            group = Some(placed);
-            Ok(())
+            let doors = made.doors().map(|door| door.try_clone_to_owned()).collect();
+            group = Some(made);
+            doors
         };
-        let place: Option<&mut dyn FnMut(i32) -> std::io::Result<()>> =
-            if limits.needs_cgroup() { Some(&mut place) } else { None };
+        let place: Place<'_> = if limits.needs_cgroup() { Some(&mut place) } else { None };
         let sandbox =
             self.ready.launch(self.exec, stdio, place).map_err(|error| self.launch_failed(error))?;
         if !limits.needs_cgroup() {
@@ -335,12 +324,8 @@ impl Run<'_> {
         drop(ours);
         let outcome = serve(&sandbox);
         if let Some(group) = group {
-            // It cannot be removed before everything inside is gone.
-            sandbox.wait();
             self.usage.set(Some(group.usage()));
-            // What is left of it the janitor removes.
-            let _ = group.remove();
-            cgroup::settle();
+            group.leave();
         }
         outcome
     }

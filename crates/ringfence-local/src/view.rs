@@ -1,7 +1,7 @@
 //! From a completed policy to the plan of mounts and Landlock rules: what exists inside, and how.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -168,6 +168,20 @@ fn matches_in_parent(pattern: &ringfence_model::PathPattern) -> Vec<PathBuf> {
 }
 
 impl View {
+    /// Lets nobody inside own what is shown at `target`; whether it is shown, as a whole.
+    pub(crate) fn disown(&mut self, target: &CStr) -> bool {
+        for step in &mut self.mounts {
+            if let MountStep::Bind { source, target: shown, access: access @ BindAccess::ReadOnly } = step
+                && source == shown
+                && shown.as_c_str() == target
+            {
+                *access = BindAccess::Disowned;
+                return true;
+            }
+        }
+        false
+    }
+
     fn dir(&mut self, path: &Path, mode: u32) -> Result<()> {
         self.mounts.push(MountStep::Dir { path: c_path(path)?, mode });
         Ok(())

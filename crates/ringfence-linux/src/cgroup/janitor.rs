@@ -86,6 +86,14 @@ impl Janitor {
         leaving.retain_mut(|janitor| !janitor.gone(libc::WNOHANG));
     }
 
+    /// Lets it start, and does not wait for the end; it is reaped later, as those dismissed.
+    pub(super) fn leave(self) {
+        self.begin();
+        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.retain_mut(|janitor| !janitor.gone(libc::WNOHANG));
+        leaving.push(self);
+    }
+
     /// Lets it start, and does not wait for the end.
     pub(super) fn abandon(self) {
         self.begin();

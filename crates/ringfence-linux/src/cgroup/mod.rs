@@ -194,34 +194,10 @@ impl Cgroup {
         self.groups.iter().map(|group| group.base.version)
     }
 
-    /// The open `cgroup.procs` files: whoever writes `"0"` to all of them is inside, with all it starts.
-    ///
-    /// For a child that places itself between fork and exec. The rights are those of this process, so
-    /// it may do so after entering a user namespace.
+    /// Whoever writes `"0"` to all of these is inside, with all it starts: a process of one thread, which places
+    /// itself. The rights are those of this process, so it may do so in a user namespace of its own.
     pub fn doors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.groups.iter().map(|group| group.procs.as_fd())
-    }
-
-    /// The directory to pass to `clone3` with `CLONE_INTO_CGROUP`, if one group holds everything and is of
-    /// version 2. Starting a process there costs nothing, while moving one costs tens of microseconds.
-    #[must_use]
-    pub fn clone_target(&self) -> Option<BorrowedFd<'_>> {
-        match self.groups.as_slice() {
-            [group] if group.base.version == Version::V2 => Some(group.dir.as_fd()),
-            _ => None,
-        }
-    }
-
-    /// Moves a process in.
-    ///
-    /// # Errors
-    /// When the kernel refuses, for example because the process is gone (`ESRCH`).
-    pub fn attach(&self, pid: rustix::process::Pid) -> Result<(), Error> {
-        let text = pid.as_raw_nonzero().to_string();
-        for door in self.doors() {
-            group::write(door, text.as_bytes()).map_err(|errno| self.failed("entering", errno))?;
-        }
-        Ok(())
+        self.groups.iter().map(|group| group.door.as_fd())
     }
 
     /// Kills everything inside. In version 1 nothing can be started inside any more after it.
@@ -241,6 +217,12 @@ impl Cgroup {
     #[must_use]
     pub fn gauge(&self) -> Gauge {
         Gauge::of(&self.groups)
+    }
+
+    /// Has the group removed, with what is still inside, and does not wait for it: the janitor does it, even
+    /// when this process is gone.
+    pub fn leave(self) {
+        self.janitor.leave();
     }
 
     /// Removes the group, after killing what is still inside, and waits until it is gone. The janitor's

@@ -1,0 +1,124 @@
+//! Files of the host that nobody inside owns.
+//!
+//! Root has no capabilities inside, but it would still be the owner of what only root may read. In a mount that
+//! translates owners by a user namespace which knows none of them, those files belong to nobody, and the kernel
+//! applies to root what it applies to everybody: their permissions for others.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::mounts::clone_tree;
+use crate::sys::{self, Sys};
+
+/// A user namespace to which every owner of a file is a stranger.
+#[derive(Debug)]
+pub struct Strangers(OwnedFd);
+
+impl Strangers {
+    /// Needs root, outside of any user namespace.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self(namespace()?))
+    }
+
+    /// A detached, read-only copy of the mounts at and below the directory at `path`.
+    ///
+    /// # Errors
+    /// `EINVAL` where one of the file systems cannot translate owners.
+    pub fn tree(&self, path: &CStr) -> std::io::Result<OwnedFd> {
+        let tree = clone_tree(CWD, path, true)?;
+        let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+        sys::translate_owners(tree.as_fd(), set, self.0.as_fd())?;
+        Ok(tree)
+    }
+}
+
+/// One line of a map has to be there. No file belongs to this number, the last but one of all.
+const MAP: &[u8] = b"4294967294 0 1\n";
+
+/// Makes the namespace by way of a process that lives for a moment. It shares this process's memory and
+/// descriptors, so that nothing needs to be copied, and this thread waits for it.
+fn namespace() -> Sys<OwnedFd> {
+    const STACK: usize = 16 << 10;
+    let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+    let made = AtomicI32::new(-1);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::CLONE_NEWUSER;
+    let top = stack.as_mut_ptr_range().end.cast::<c_void>();
+    let argument = (&raw const made).cast_mut().cast();
+    // SAFETY: the stack is free, aligned and grows down from its top; it and `made` outlive the process, for
+    // whose end this thread waits. `make` keeps to what it promises.
+    let pid = unsafe { libc::clone(make, top, flags, argument) };
+    if pid < 0 {
+        return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::PERM));
+    }
+    // SAFETY: no status is asked for.
+    while unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) } < 0
+        && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+    {}
+    match made.load(Ordering::Relaxed) {
+        // SAFETY: the process opened it in the shared table and gave it away.
+        fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        error => Err(Errno::from_raw_os_error(-error)),
+    }
+}
+
+/// That process. Must not allocate, panic, or call the C library, whose `errno` is the caller's.
+extern "C" fn make(argument: *mut c_void) -> c_int {
+    // SAFETY: `namespace` passes this and waits.
+    let made = unsafe { &*argument.cast::<AtomicI32>() };
+    let outcome = write(c"/proc/thread-self/setgroups", b"deny")
+        .and_then(|()| write(c"/proc/thread-self/uid_map", MAP))
+        .and_then(|()| write(c"/proc/thread-self/gid_map", MAP))
+        .and_then(|()| {
+            rustix::fs::open(c"/proc/thread-self/ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        });
+    match outcome {
+        Ok(fd) => made.store(fd.into_raw_fd(), Ordering::Relaxed),
+        Err(errno) => made.store(-errno.raw_os_error(), Ordering::Relaxed),
+    }
+    0
+}
+
+fn write(path: &CStr, content: &[u8]) -> Sys<()> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, content).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    #[test]
+    fn what_only_root_may_read_nobody_may() {
+        if !rustix::process::geteuid().is_root() {
+            assert!(Strangers::new().and_then(|strangers| strangers.tree(c"/etc")).is_err());
+            return;
+        }
+        let temp = tempfile::tempdir().unwrap();
+        for (name, mode) in [("closed", 0o600), ("open", 0o644)] {
+            std::fs::write(temp.path().join(name), "x").unwrap();
+            std::fs::set_permissions(temp.path().join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let path = std::ffi::CString::new(temp.path().as_os_str().as_encoded_bytes()).unwrap();
+        let tree = Strangers::new().unwrap().tree(&path).unwrap();
+        let open = |name: &str| {
+            rustix::fs::openat(&tree, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .map(std::fs::File::from)
+        };
+        let owner = open("open").unwrap().metadata().unwrap().uid();
+        assert_ne!(owner, 0, "root's file is root's no more");
+        let mut content = String::new();
+        open("open").unwrap().read_to_string(&mut content).unwrap();
+        assert_eq!(content, "x");
+        let write = OFlags::WRONLY | OFlags::CLOEXEC;
+        assert!(rustix::fs::openat(&tree, "open", write, Mode::empty()).is_err());
+    }
+}
