@@ -11,7 +11,7 @@ mod rules;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 pub(crate) use agents::{Approve, Deny};
 #[cfg(all(feature = "mcp", target_os = "linux"))]
@@ -29,6 +29,26 @@ pub(crate) use rules::{AddRule, ListRules, Rules, RulesCommand, TestRules};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What was asked for.
+pub(crate) fn parse() -> std::result::Result<Command, clap::Error> {
+    match parse_run() {
+        Some(command) => Ok(command),
+        None => Cli::try_parse().map(|cli| cli.command),
+    }
+}
+
+/// Reads `ringfence run …` without the other commands: describing them all to the parser takes longer than
+/// anything else before a sandbox is made. What does not fit is none: the whole parser has the words for it.
+fn parse_run() -> Option<Command> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != "run" {
+        return None;
+    }
+    let command = Run::augment_args(clap::Command::new("run")).no_binary_name(true);
+    let matches = command.try_get_matches_from(arguments).ok()?;
+    Run::from_arg_matches(&matches).ok().map(|run| Command::Run(Box::new(run)))
 }
 
 const EXAMPLES: &str = "\

@@ -41,11 +41,10 @@ mod violations;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind as Parsing;
 use ringfence::model::Result;
 
-use args::{Cli, Command};
+use args::Command;
 
 fn main() -> ExitCode {
     // What bwrap executes inside a sandbox; nothing a person would call.
@@ -57,8 +56,8 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::gate::READ_CODE) {
         return ringfence::gate::serve_reader();
     }
-    let command = match Cli::try_parse() {
-        Ok(cli) => cli.command,
+    let command = match args::parse() {
+        Ok(command) => command,
         Err(error) => return misread(&error),
     };
     let is_run = matches!(command, Command::Run(_) | Command::Shell(_));

@@ -56,8 +56,13 @@ mod with_exec {
     ) -> Result<Exec> {
         let argv = words(request)?;
         let program = argv.first().map(OsString::as_os_str).unwrap_or_default();
-        let candidates =
-            places(program, env).iter().map(|place| c(place.as_os_str())).collect::<Result<_>>()?;
+        let mut places = places(program, env);
+        // What the host does not have is not inside either, and each attempt there is one to ask about.
+        let is_there = |place: &PathBuf| place.is_relative() || place.symlink_metadata().is_ok();
+        if places.iter().any(is_there) {
+            places.retain(is_there);
+        }
+        let candidates = places.iter().map(|place| c(place.as_os_str())).collect::<Result<_>>()?;
         let argv: Vec<CString> = argv.iter().map(|word| c(word)).collect::<Result<_>>()?;
         let env = env
             .iter()
