@@ -115,6 +115,19 @@ mod tests {
             (ErrorKind::SandboxBlocked, "sandbox_blocked"),
             (ErrorKind::Timeout, "timeout"),
             (ErrorKind::Validation, "validation"),
+            (ErrorKind::PathAccessDenied, "path_access_denied"),
+            (ErrorKind::CommandNotAllowed, "command_not_allowed"),
+            (ErrorKind::NetworkAccessDenied, "network_access_denied"),
+            (ErrorKind::InitializationFailed, "initialization_failed"),
+            (ErrorKind::SpawnFailed, "spawn_failed"),
+            (ErrorKind::InvalidConfig, "invalid_config"),
+            (ErrorKind::Internal, "internal"),
+            (ErrorKind::PathTraversal, "path_traversal"),
+            (ErrorKind::ConcurrentAccess, "concurrent_access"),
+            (ErrorKind::SandboxNotAvailable, "sandbox_not_available"),
+            (ErrorKind::ExecutionRejected, "execution_rejected"),
+            (ErrorKind::ConfirmationTimeout, "confirmation_timeout"),
+            (ErrorKind::ConfirmationRejected, "confirmation_rejected"),
         ] {
             assert_eq!(kind.name(), name);
         }

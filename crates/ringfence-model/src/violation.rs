@@ -334,6 +334,29 @@ mod tests {
     }
 
     #[test]
+    fn kinds_have_the_documented_names_and_severities() {
+        use ViolationKind as Kind;
+        let documented = [
+            (Kind::HeredocInjection, "heredoc_injection", Severity::High),
+            (Kind::ShellMetacharacterAbuse, "shell_metacharacter_abuse", Severity::Medium),
+            (Kind::VariableInjection, "variable_injection", Severity::High),
+            (Kind::DangerousPattern, "dangerous_pattern", Severity::Medium),
+            (Kind::CriticalPathRemoval, "critical_path_removal", Severity::Critical),
+            (Kind::SensitiveFileAccess, "sensitive_file_access", Severity::High),
+            (Kind::PathAccessDenied, "path_access_denied", Severity::Medium),
+            (Kind::CommandBlocked, "command_blocked", Severity::Medium),
+            (Kind::DisallowedTempWrite, "disallowed_temp_write", Severity::Low),
+            (Kind::NetworkViolation, "network_violation", Severity::Medium),
+        ];
+        for (kind, name, severity) in documented {
+            assert_eq!((kind.name(), kind.default_severity()), (name, severity));
+            assert_eq!(serde_json::to_value(kind).unwrap(), name);
+        }
+        let ordered = [Severity::Low, Severity::Medium, Severity::High, Severity::Critical];
+        assert!(ordered.is_sorted() && ordered.map(Severity::name) == ["low", "medium", "high", "critical"]);
+    }
+
+    #[test]
     fn the_oldest_is_dropped_and_counts_stay() {
         let mut store = ViolationStore::new(2);
         for resource in ["a", "b", "c"] {
