@@ -1,6 +1,6 @@
 //! Control groups in a real kernel.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use ringfence_linux::cgroup::{Cgroup, Created, Limits, Support};
 use std::io::{BufRead, BufReader, Read};

@@ -1,7 +1,7 @@
 //! The seccomp programs in a real kernel. A filter holds for one thread and what it starts, so each test
 //! puts one thread, or one command, under it.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use ringfence_linux::seccomp::{self, Arch, DenyEntry, NotifySet, Precision, Verdict};
 use std::io;

@@ -300,8 +300,8 @@ fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf])
             names.push(format!("{more} more"));
         }
         degraded.push(format!(
-            "refused by the supervisor alone, not by Landlock, because they lie in a directory that may be \
-             written (a program made to win races against it could reach them): {}",
+            "kept back by the supervisor, which opens every file on behalf of the command, and not by Landlock, \
+             because they lie in a directory that may be written: {}",
             names.join(", ")
         ));
     }
@@ -395,10 +395,13 @@ impl Built {
             let (home, own_home) = (ground.host.home.clone(), own.places.home.clone());
             let replaced = view::nobody_looked_up(&policy.filesystem).into_iter().collect();
             let usual = self.usual.clone();
-            watched.to_mut().shared = Some(supervisor::Shared { home, own_home, usual, replaced });
+            let mut landlocked = Vec::new();
             if let Some((_, rules)) = &mut plan.to_mut().landlock {
                 rules.push(own.landlock_rule());
+                landlocked.clone_from(rules);
             }
+            watched.to_mut().shared =
+                Some(supervisor::Shared { home, own_home, usual, replaced, landlocked });
             policy.to_mut().filesystem.allow_write.push(own.rule());
         }
         Ok(Ready { built: self, plan, policy, watched, own })

@@ -71,6 +71,15 @@ static void try_read(void) {
   }
 }
 
+static void try_read_how(void) {
+  char buffer[64] = {0};
+  int fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+  if (fd >= 0) {
+    if (read(fd, buffer, 63) > 0 && strstr(buffer, "canary")) leaked++;
+    close(fd);
+  }
+}
+
 static void try_mkdir(void) { mkdirat(AT_FDCWD, path, 0755); }
 
 static void try_rename(void) {
@@ -135,6 +144,15 @@ int main(int argc, char **argv) {
   void *(*other)(void *) = flip;
   if (!strcmp(name, "create")) attempt = try_create;
   if (!strcmp(name, "read")) { attempt = try_read; wanted = ".env"; harmless = "okay"; }
+  if (!strcmp(name, "read-openat2")) { attempt = try_read_how; wanted = ".env"; harmless = "okay"; }
+  if (!strcmp(name, "read-from-usr")) {
+    static char denied[4200];
+    if (!getcwd(denied, 4000)) return 2;
+    strcat(denied, "/.env");
+    attempt = try_read;
+    wanted = denied;
+    harmless = "/usr/bin/env";
+  }
   if (!strcmp(name, "mkdir")) { attempt = try_mkdir; wanted = ".git/hooks"; harmless = "ok"; }
   if (!strcmp(name, "rename")) attempt = try_rename;
   if (!strcmp(name, "link")) { attempt = try_link; close(open("source", O_WRONLY | O_CREAT, 0644)); }
@@ -169,7 +187,7 @@ int main(int argc, char **argv) {
   // A machine that stands still meanwhile must not make it a race of nobody.
   do {
     attempt();
-    if (attempt != try_create && attempt != try_read) { unlink("ok"); rmdir("ok"); }
+    if (attempt != try_create && attempt != try_read && attempt != try_read_how) { unlink("ok"); rmdir("ok"); }
     tries++;
     clock_gettime(CLOCK_MONOTONIC, &now);
     passed = now.tv_sec - start.tv_sec + (now.tv_nsec - start.tv_nsec) / 1e9;

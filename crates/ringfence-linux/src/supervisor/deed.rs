@@ -87,7 +87,7 @@ impl Supervisor<'_> {
             && self.watched.kept.iter().any(|kept| path.starts_with(kept))
     }
 
-    fn make_open(
+    pub(super) fn make_open(
         &mut self,
         listener: BorrowedFd<'_>,
         notification: &Notification,
@@ -102,7 +102,7 @@ impl Supervisor<'_> {
         }
         let Some(root) = &self.root else { return Answer::Continue };
         let makes_new = self.resolved == Resolved::Missing || is_unnamed;
-        let open = Open { path: c_string(self.real.as_path()), flags, mode: if creates { mode } else { 0 } };
+        let open = Open::new(self.real.as_path(), flags, if creates { mode } else { 0 });
         let root = root.as_fd();
         let opened = if creates && makes_new {
             self.umask.applied(notification.tid, || open.at(root))
@@ -129,10 +129,7 @@ impl Supervisor<'_> {
             rustix::fs::fcntl_getfl(held).is_ok_and(|held| !(held & OFlags::RWMODE).is_empty())
         };
         let Some(held) = held.filter(is_written) else { return Answer::Continue };
-        let kept = flags & KNOWN & !(libc::O_CREAT | libc::O_EXCL);
-        let open = OFlags::from_bits_retain(kept.cast_unsigned()) | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let again = format!("/proc/self/fd/{}", held.as_raw_fd());
-        match rustix::fs::open(again, open, Mode::empty()) {
+        match again(&held, flags) {
             Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
             Err(errno) => Answer::Done(Err(errno)),
         }
@@ -158,18 +155,13 @@ impl Supervisor<'_> {
             return Answer::Done(Err(Errno::NXIO));
         };
         let Ok(root) = root.try_clone() else { return Answer::Done(Err(Errno::NXIO)) };
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let there = rustix::fs::openat2(&root, relative(&open.path), flags, Mode::empty(), EXACTLY);
-        let is_socket = there
-            .and_then(rustix::fs::fstat)
-            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket);
-        if is_socket {
+        if open.kind(root.as_fd()) == Some(FileType::Socket) {
             return Answer::Done(Err(Errno::NXIO));
         }
         let wait = move || {
             while notif::is_valid(listener.as_fd(), id) {
                 let answered = match open.at(root.as_fd()) {
-                    Ok(file) => give(listener.as_fd(), id, &file, open.flags & libc::O_CLOEXEC != 0),
+                    Ok(file) => give(listener.as_fd(), id, &file, open.closes_on_exec()),
                     Err(Errno::NXIO | Errno::AGAIN) => {
                         std::thread::sleep(PAUSE);
                         continue;
@@ -265,7 +257,7 @@ impl Supervisor<'_> {
         if i64::try_from(length).is_err() {
             return Err(Errno::INVAL);
         }
-        let open = Open { path: c_string(self.real.as_path()), flags: libc::O_WRONLY, mode: 0 };
+        let open = Open::new(self.real.as_path(), libc::O_WRONLY, 0);
         let file =
             open.at(root.as_fd()).map_err(|errno| if errno == Errno::NXIO { Errno::INVAL } else { errno })?;
         if length > largest_file(notification.tid) {
@@ -297,16 +289,50 @@ impl Supervisor<'_> {
 const EXACTLY: ResolveFlags =
     ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
+/// Opens once more what is held open.
+pub(super) fn again(held: &OwnedFd, flags: i32) -> Result<OwnedFd, Errno> {
+    let kept = flags & KNOWN & !(libc::O_CREAT | libc::O_EXCL);
+    let open = OFlags::from_bits_retain(kept.cast_unsigned()) | OFlags::CLOEXEC | OFlags::NOCTTY;
+    rustix::fs::open(format!("/proc/self/fd/{}", held.as_raw_fd()), open, Mode::empty())
+}
+
 /// An open as its caller wants it.
-struct Open {
+pub(super) struct Open {
     path: CString,
     flags: i32,
     mode: u32,
 }
 
 impl Open {
+    pub(super) fn new(path: &Path, flags: i32, mode: u32) -> Self {
+        Self { path: c_string(path), flags, mode }
+    }
+
+    pub(super) fn closes_on_exec(&self) -> bool {
+        self.flags & libc::O_CLOEXEC != 0
+    }
+
+    /// The writing end of a pipe that is to be read.
+    pub(super) fn other_end(&self) -> Self {
+        Self { path: self.path.clone(), flags: libc::O_WRONLY, mode: 0 }
+    }
+
+    /// What is there.
+    pub(super) fn kind(&self, root: BorrowedFd<'_>) -> Option<FileType> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let there = rustix::fs::openat2(root, relative(&self.path), flags, Mode::empty(), EXACTLY);
+        there.and_then(rustix::fs::fstat).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
+    }
+
+    /// Opens a pipe, when somebody opens its other end.
+    pub(super) fn waiting_at(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        let wanted = OFlags::from_bits_retain((self.flags & KNOWN).cast_unsigned());
+        let open = wanted | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
+        rustix::fs::openat2(root, relative(&self.path), open, Mode::empty(), EXACTLY)
+    }
+
     /// Opens without waiting for anybody.
-    fn at(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    pub(super) fn at(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         let wanted = OFlags::from_bits_retain(self.flags.cast_unsigned());
         let known = wanted & OFlags::from_bits_retain(KNOWN.cast_unsigned());
         let open = known | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
@@ -420,13 +446,13 @@ impl Powers {
     }
 
     /// Acts without any until the answer is dropped.
-    fn lower(&self) -> Option<Lowered> {
+    pub(super) fn lower(&self) -> Option<Lowered> {
         let lowered = self.0.as_ref().is_none_or(|sets| set_effective(sets, CapabilitySet::empty()));
         lowered.then_some(Lowered(self.0))
     }
 }
 
-struct Lowered(Option<CapabilitySets>);
+pub(super) struct Lowered(Option<CapabilitySets>);
 
 impl Drop for Lowered {
     fn drop(&mut self) {

@@ -19,8 +19,10 @@ mod mount_grant;
 mod network;
 pub mod notif;
 mod open_how;
+mod opening;
 mod protected;
 mod question;
+mod reading;
 mod shared;
 mod socket_table;
 mod target;
@@ -91,6 +93,8 @@ pub struct Supervisor<'a> {
     unnamed: Option<i32>,
     /// Flags and mode behind the pointer of an `openat2`.
     how: (i32, u32),
+    /// Why the path could not be read.
+    unread: Option<Errno>,
     powers: deed::Powers,
     umask: deed::Umask,
 }
@@ -142,6 +146,7 @@ impl<'a> Supervisor<'a> {
             source: None,
             unnamed: None,
             how: (0, 0),
+            unread: None,
             powers: deed::Powers::of_this_thread(),
             umask: deed::Umask::default(),
         }
@@ -161,8 +166,7 @@ impl<'a> Supervisor<'a> {
         let _ = match answer {
             Answer::Continue => notif::let_continue(listener, notification.id),
             Answer::Notice(denial) => {
-                let violation = witness::violation(notification.tid, denial);
-                self.teller.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
+                self.notice(notification.tid, denial);
                 notif::let_continue(listener, notification.id)
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
@@ -184,6 +188,12 @@ impl<'a> Supervisor<'a> {
         };
     }
 
+    /// Tells of something that is refused to nobody.
+    fn notice(&self, tid: i32, denial: Denial) {
+        let violation = witness::violation(tid, denial);
+        self.teller.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
+    }
+
     fn judge(&mut self, listener: BorrowedFd<'_>, notification: &Notification) -> Answer {
         let tid = notification.tid;
         self.tid = tid;
@@ -193,7 +203,7 @@ impl<'a> Supervisor<'a> {
         // Everything read from the caller so far, and below, is its own only while it still waits.
         let call = Call::decode(notification);
         self.created |= call.creates();
-        (self.resolved, self.ending) = (Resolved::Nowhere, Ending::Name);
+        (self.resolved, self.ending, self.unread) = (Resolved::Nowhere, Ending::Name, None);
         (self.source, self.unnamed) = (None, notification.linked_descriptor());
         if let Call::Other | Call::Create { operation: Operation::Create, .. } = call
             && let Some(entry) = seccomp::refusal(notification.nr, &notification.args)
@@ -219,48 +229,16 @@ impl<'a> Supervisor<'a> {
             Call::Handle { .. } | Call::Other => Answer::Continue,
         };
         match answer {
-            Answer::Continue => self.make(listener, notification, call),
+            Answer::Continue => match self.make(listener, notification, call) {
+                Answer::Continue if self.opens_itself() => self.settle(listener, notification, call),
+                made => made,
+            },
+            Answer::Notice(denial) if self.opens_itself() => {
+                self.notice(tid, denial);
+                self.settle(listener, notification, call)
+            }
             _ if !notif::is_valid(listener, notification.id) => Answer::Continue,
             answer => answer,
-        }
-    }
-
-    fn open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
-        match self.judge_open(tid, path, flags, last) {
-            // Who only points at something gets nothing of it. Sandboxes do so, to build what they hide.
-            Answer::Deny(denial) if flags & libc::O_PATH != 0 => Answer::Notice(denial),
-            answer => answer,
-        }
-    }
-
-    fn judge_open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
-        let access = if call::writes(flags) { Access::Write } else { Access::Read };
-        if let Err(unread) = self.read(tid, path) {
-            // Whoever only wants to list a directory that deep may: that is how such trees are removed.
-            let lists = access == Access::Read && flags & libc::O_DIRECTORY != 0;
-            return if lists { Answer::Continue } else { unread.into() };
-        }
-        if access == Access::Read {
-            if let Some(answer) = self.replacement(flags) {
-                return answer;
-            }
-            if self.is_plainly_allowed() {
-                return Answer::Continue;
-            }
-        }
-        let operation = if flags & libc::O_CREAT != 0 { Operation::Create } else { Operation::Open };
-        match self.resolve(last) {
-            // The kernel says EEXIST.
-            Resolved::Exists if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Answer::Continue,
-            Resolved::Exists if self.is_of_another_process() => Answer::Done(Err(Errno::NOENT)),
-            Resolved::Exists if access == Access::Read && self.watched.shared.is_some() => {
-                self.shared_read(flags)
-            }
-            Resolved::Exists => self.verdict(Operation::Open, access),
-            Resolved::Missing if flags & libc::O_CREAT != 0 => self.verdict(operation, Access::Write),
-            Resolved::Unreachable if flags & libc::O_CREAT != 0 => self.hidden_place(operation),
-            Resolved::Missing | Resolved::Unreachable => self.hidden(Operation::Open, access),
-            Resolved::Nowhere => Answer::Continue,
         }
     }
 
@@ -396,7 +374,12 @@ impl<'a> Supervisor<'a> {
     /// Puts the path that the caller means into `self.path`.
     fn read(&mut self, tid: i32, path: PathArg) -> Result<(), Unread> {
         self.resolved = Resolved::Nowhere;
-        read_path(tid, path, &mut self.path)?;
+        if let Err(unread) = read_path(tid, path, &mut self.path) {
+            if let Unread::Nothing(errno) = unread {
+                self.unread = Some(errno);
+            }
+            return Err(unread);
+        }
         self.ending = self.ending.max(self.path.ending());
         Ok(())
     }
@@ -404,7 +387,15 @@ impl<'a> Supervisor<'a> {
     /// Where `self.path` leads, in `self.real`.
     fn resolve(&mut self, last: Last) -> Resolved {
         let resolved = match &self.root {
-            Some(root) => resolve(root.as_fd(), self.tid, &self.path, last, &mut self.real),
+            Some(root) => {
+                let root = root.as_fd();
+                let resolved = resolve(root, self.tid, &self.path, last, &mut self.real);
+                if self.opens_itself() && self.real.as_path().starts_with("/proc") {
+                    target::resolve_slowly(root, self.tid, &self.path, last, &mut self.real)
+                } else {
+                    resolved
+                }
+            }
             None => {
                 self.real.copy_from(&self.path);
                 Resolved::Unreachable
@@ -452,7 +443,7 @@ impl<'a> Supervisor<'a> {
 impl From<Unread> for Answer {
     fn from(unread: Unread) -> Self {
         match unread {
-            Unread::Nothing => Self::Continue,
+            Unread::Nothing(_) => Self::Continue,
             Unread::TooLong => Self::Done(Err(Errno::NAMETOOLONG)),
         }
     }

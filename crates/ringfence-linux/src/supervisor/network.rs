@@ -94,7 +94,7 @@ impl Supervisor<'_> {
         let tid = notification.tid;
         if let Err(unread) = self.absolute(tid, path) {
             return match unread {
-                Unread::Nothing => Answer::Done(Err(Errno::NOENT)),
+                Unread::Nothing(_) => Answer::Done(Err(Errno::NOENT)),
                 Unread::TooLong => Answer::Done(Err(Errno::NAMETOOLONG)),
             };
         }

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use ringfence_model::{Access, Operation};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -22,17 +23,21 @@ const LIMITS: ResolveFlags =
 
 impl Supervisor<'_> {
     pub(super) fn open_how(&mut self, tid: i32, path: PathArg, how: u64) -> Answer {
-        let Some(how) = read_how(tid, how) else { return Answer::Continue };
+        let Some(how) = read_how(tid, how) else {
+            return if self.opens_itself() { Answer::Done(Err(Errno::FAULT)) } else { Answer::Continue };
+        };
         self.how = (how.flags, how.mode);
         let resolve = ResolveFlags::from_bits_retain(how.resolve);
-        // What only reads, the kernel opens, within the limits the caller set.
-        if call::writes(how.flags) && resolve.intersects(LIMITS) {
+        // What only reads, the kernel opens, within the limits the caller set, where it opens anything.
+        let writes = call::writes(how.flags);
+        if (writes || self.opens_itself()) && resolve.intersects(LIMITS) {
+            let access = if writes { Access::Write } else { Access::Read };
             return match self.limited(tid, path, how.flags, resolve) {
                 Ok(Resolved::Missing) if how.flags & libc::O_CREAT == 0 => Answer::Done(Err(Errno::NOENT)),
                 Ok(resolved) => {
                     self.resolved = resolved;
                     self.path.copy_from(&self.real);
-                    self.verdict(ringfence_model::Operation::Open, ringfence_model::Access::Write)
+                    self.verdict(Operation::Open, access)
                 }
                 Err(errno) => Answer::Done(Err(errno)),
             };

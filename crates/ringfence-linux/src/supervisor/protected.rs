@@ -68,7 +68,7 @@ impl Supervisor<'_> {
                 Ok(())
             }
             // An empty path: the descriptor itself.
-            Err(Unread::Nothing) if meant.is_some() => {
+            Err(Unread::Nothing(_)) if meant.is_some() => {
                 let path = meant.and_then(|number| name_of(tid, number));
                 match path {
                     Some(path) if self.path.set(&path) => {}

@@ -4,6 +4,8 @@
 //! So what is not known to be inside is refused, and no connection is left to the kernel.
 
 use std::cell::OnceCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::{Access, Operation, PathOutcome};
@@ -13,6 +15,8 @@ use rustix::process::Pid;
 
 use super::{Answer, Supervisor};
 use crate::descendants;
+use crate::landlock::Rights;
+use crate::plan::LandlockRule;
 
 /// How the host's files look from a sandbox that shares them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Shared {
     pub usual: Vec<PathBuf>,
     /// Files that read otherwise inside.
     pub replaced: Vec<(PathBuf, Vec<u8>)>,
+    /// What Landlock lets be opened for reading: the supervisor, which is not held by it, opens nothing else.
+    pub landlocked: Vec<LandlockRule>,
 }
 
 /// The process between us and the sandbox, once it is known.
@@ -39,6 +45,16 @@ impl Supervisor<'_> {
     pub(super) fn is_inside(&self, pid: i32) -> bool {
         let above = Pid::from_raw(pid).and_then(|pid| descendants::top(pid, rustix::process::getpid()));
         above.is_some() && above == self.keeper()
+    }
+
+    /// Whether Landlock lets the caller read `self.real`, which is what `kind` says.
+    pub(super) fn landlock_lets_read(&self, kind: Option<FileType>) -> bool {
+        let lists = |rights| rights == Rights::List && kind != Some(FileType::Directory);
+        let real = self.real.as_path();
+        self.watched.shared.as_ref().is_none_or(|shared| {
+            let mut rules = shared.landlocked.iter().filter(|rule| !lists(rule.rights));
+            rules.any(|rule| real.starts_with(OsStr::from_bytes(rule.path.to_bytes())))
+        })
     }
 
     /// Whether the number is that of a process outside, which there would be none of in a pid namespace.
@@ -109,9 +125,8 @@ impl Supervisor<'_> {
         }
         let Ok(below) = self.real.as_path().strip_prefix("/proc") else { return false };
         let number = below.iter().next().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-        // `/proc/self` leads to ourselves when we look, and to the caller when it does.
-        number
-            .is_some_and(|pid| Pid::from_raw(pid) != Some(rustix::process::getpid()) && !self.is_inside(pid))
+        // The keeper is no process of the sandbox, although all of those are below it.
+        number.is_some_and(|pid| !self.is_inside(pid) || Pid::from_raw(pid) == self.keeper())
     }
 
     /// The kernel would read the address again, and nothing would stand between it and a socket of the host.

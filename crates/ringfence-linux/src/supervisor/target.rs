@@ -132,8 +132,8 @@ impl PathBuffer {
 /// Why a path could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// It is empty, not there, or relative to nothing: the kernel will say so itself.
-    Nothing,
+    /// It is empty, not there, or relative to nothing: the kernel will say so itself, in this way.
+    Nothing(Errno),
     /// The kernel could use it, relative to a directory deeper than any path can say; nobody can judge it.
     TooLong,
 }
@@ -141,9 +141,9 @@ pub(crate) enum Unread {
 /// Reads the caller's path argument and makes it absolute.
 pub(crate) fn read_path(tid: i32, argument: PathArg, into: &mut PathBuffer) -> Result<(), Unread> {
     let mut raw = [0_u8; PATH_MAX];
-    let text = read_string(tid, argument.address, &mut raw).ok_or(Unread::Nothing)?;
+    let text = read_string(tid, argument.address, &mut raw).ok_or(Unread::Nothing(Errno::FAULT))?;
     if text.is_empty() {
-        return Err(Unread::Nothing);
+        return Err(Unread::Nothing(Errno::NOENT));
     }
     absolute_from(tid, argument.dirfd, text, into)
 }
@@ -194,20 +194,23 @@ fn append_directory(tid: i32, dirfd: i32, into: &mut PathBuffer) -> Result<(), U
     } else {
         write!(cursor, "/proc/{tid}/fd/{dirfd}")
     };
-    written.map_err(|_| Unread::Nothing)?;
-    let link = CStr::from_bytes_until_nul(&link).map_err(|_| Unread::Nothing)?;
+    written.map_err(|_| Unread::Nothing(Errno::BADF))?;
+    let link = CStr::from_bytes_until_nul(&link).map_err(|_| Unread::Nothing(Errno::BADF))?;
     let mut target = [0_u8; PATH_MAX];
     let length = match rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut target[..]) {
         Ok(length) if length < PATH_MAX => length,
         Ok(_) | Err(Errno::NAMETOOLONG) => return Err(Unread::TooLong),
-        Err(_) => return Err(Unread::Nothing),
+        Err(_) => return Err(Unread::Nothing(Errno::BADF)),
     };
     let target = &target[..length];
     // A pipe or a socket is no place with a path, and neither is a deleted directory; but a directory may
     // just be called so.
     let deleted = || rustix::fs::stat(link).is_ok_and(|stat| stat.st_nlink == 0) && target.ends_with(DELETED);
-    if !target.starts_with(b"/") || deleted() {
-        return Err(Unread::Nothing);
+    if !target.starts_with(b"/") {
+        return Err(Unread::Nothing(Errno::NOTDIR));
+    }
+    if deleted() {
+        return Err(Unread::Nothing(Errno::NOENT));
     }
     if into.append(target) { Ok(()) } else { Err(Unread::TooLong) }
 }
@@ -273,6 +276,23 @@ pub(crate) fn resolve(
         return if real.set(&there) { resolved } else { Resolved::Unreachable };
     }
     resolved
+}
+
+/// As [`resolve`], for paths through `/proc`, where our own links are not those of the caller.
+pub(crate) fn resolve_slowly(
+    root: BorrowedFd<'_>,
+    tid: i32,
+    path: &PathBuffer,
+    last: Last,
+    real: &mut PathBuffer,
+) -> Resolved {
+    let Some((resolved, there)) = walk(root, tid, path.as_path(), last) else { return Resolved::Nowhere };
+    if real.set(&there) { resolved } else { Resolved::Unreachable }
+}
+
+/// Whether the kernel finds what a path names.
+pub(crate) fn reach(root: BorrowedFd<'_>, path: &PathBuffer) -> Sys<OwnedFd> {
+    open_beneath(root, path, Last::Follow, ResolveFlags::NO_MAGICLINKS)
 }
 
 /// Whether the name itself is there after all: a link to nothing, or to something only the caller can reach.

@@ -23,6 +23,27 @@ const MOST_LINKS: usize = 40;
 /// Where `path` (absolute, with or without `..`) leads for the thread `tid`. None when it ends at something
 /// that has no place in the file system, such as a pipe.
 pub(super) fn walk(root: BorrowedFd<'_>, tid: i32, path: &Path, last: Last) -> Option<(Resolved, PathBuf)> {
+    match travel(root, tid, path, last)? {
+        End::Place(resolved, place) => Some((resolved, place)),
+        End::Object(_) => None,
+    }
+}
+
+/// The thing without a place that `path` ends at.
+pub(super) fn object(root: BorrowedFd<'_>, tid: i32, path: &Path, last: Last) -> Option<OwnedFd> {
+    match travel(root, tid, path, last)? {
+        End::Place(..) => None,
+        End::Object(object) => Some(object),
+    }
+}
+
+enum End {
+    Place(Resolved, PathBuf),
+    /// Opened to point at it only.
+    Object(OwnedFd),
+}
+
+fn travel(root: BorrowedFd<'_>, tid: i32, path: &Path, last: Last) -> Option<End> {
     let mut todo: VecDeque<Vec<u8>> = components(path.as_os_str().as_bytes()).collect();
     let mut here = PathBuf::from("/");
     let mut links = 0;
@@ -47,7 +68,10 @@ pub(super) fn walk(root: BorrowedFd<'_>, tid: i32, path: &Path, last: Last) -> O
                 let missing = errno == Errno::NOENT && todo.is_empty();
                 let rest = todo.iter().map(|name| std::ffi::OsStr::from_bytes(name));
                 let there = by_text(rest.fold(there, |path, name| path.join(name)));
-                return Some((if missing { Resolved::Missing } else { Resolved::Unreachable }, there));
+                return Some(End::Place(
+                    if missing { Resolved::Missing } else { Resolved::Unreachable },
+                    there,
+                ));
             }
         };
         let is_link = rustix::fs::fstat(&opened)
@@ -58,15 +82,20 @@ pub(super) fn walk(root: BorrowedFd<'_>, tid: i32, path: &Path, last: Last) -> O
         }
         links += 1;
         if links > MOST_LINKS {
-            return Some((Resolved::Unreachable, there));
+            return Some(End::Place(Resolved::Unreachable, there));
         }
         // The links in the top directory of /proc are ordinary ones.
         if is_proc(&opened) && here != Path::new("/proc") {
-            here = follow_magic(root, &here, &name)?;
+            let opened = follow_magic(root, &here, &name)?;
+            match link_target(&opened) {
+                Some(place) => here = place,
+                None if todo.is_empty() => return Some(End::Object(opened)),
+                None => return None,
+            }
             continue;
         }
         let Ok(text) = rustix::fs::readlinkat(&opened, c"", Vec::new()) else {
-            return Some((Resolved::Unreachable, there));
+            return Some(End::Place(Resolved::Unreachable, there));
         };
         if text.to_bytes().starts_with(b"/") {
             here = PathBuf::from("/");
@@ -75,7 +104,7 @@ pub(super) fn walk(root: BorrowedFd<'_>, tid: i32, path: &Path, last: Last) -> O
             todo.push_front(name);
         }
     }
-    Some((Resolved::Exists, here))
+    Some(End::Place(Resolved::Exists, here))
 }
 
 fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = Vec<u8>> {
@@ -105,12 +134,11 @@ fn is_proc(opened: &OwnedFd) -> bool {
     rustix::fs::fstatfs(opened).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-/// The place of what a link such as `/proc/7/fd/3` leads to.
-fn follow_magic(root: BorrowedFd<'_>, directory: &Path, name: &[u8]) -> Option<PathBuf> {
+/// What a link such as `/proc/7/fd/3` leads to.
+fn follow_magic(root: BorrowedFd<'_>, directory: &Path, name: &[u8]) -> Option<OwnedFd> {
     let directory = open(root, directory, OFlags::DIRECTORY).ok()?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(&directory, name, flags, Mode::empty()).ok()?;
-    link_target(&opened)
+    rustix::fs::openat(&directory, name, flags, Mode::empty()).ok()
 }
 
 /// The process and the thread, by the numbers they have inside.

@@ -136,6 +136,41 @@ fn the_landlock_launcher_leaves_nothing_on_the_host() {
     assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 0);
 }
 
+/// Where the supervisor opens files for the command, what is no plain file opens as ever.
+#[test]
+fn pipes_descriptors_and_proc_open_as_ever() {
+    let project = project();
+    let script = "mkfifo p; (sleep 0.2; echo through > p) & cat p; wait
+        cat <(echo substituted); echo input | cat /dev/stdin; cat <<< here
+        cat /proc/self/comm; read -r name < /proc/$$/comm; echo $name; readlink /proc/self/fd/0
+        echo deleted > f; exec 3<f; rm f; cat /dev/fd/3
+        timeout 0.3 cat p; echo $?; cat none; cat p/x; cat '' ; head -c 1 /dev/zero | wc -c
+        mkdir d; cat d; (cat < /dev/tty)
+        python3 -c 'import os
+for path, flags in [(\"p\", os.O_NONBLOCK), (\"d\", 0), (\"/proc/self/status\", 0)]: os.close(os.open(path, flags))
+for fd in [77, 0]:
+    try: os.open(\"x\", 0, dir_fd=fd)
+    except OSError as e: print(e.errno)'";
+    let mut said = Vec::new();
+    for launcher in ALL {
+        let mut request = ExecRequest::shell(script);
+        request.timeout_ms = Some(60_000);
+        let result = by(launcher, options(project.path(), json!(null)), &request).unwrap();
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&result.stdout), String::from_utf8_lossy(&result.stderr));
+        assert!(text.starts_with("through\nsubstituted\ninput\nhere\ncat\nbash\n"), "{launcher}: {text}");
+        assert!(text.contains("deleted\n124\n1\n9\n20\n"), "{launcher}: {text}");
+        for name in ["p", "d"] {
+            let path = project.path().join(name);
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(path));
+        }
+        said.push(text);
+    }
+    for (launcher, text) in ALL.iter().zip(&said) {
+        assert_eq!(text, &said[0], "{launcher}");
+    }
+}
+
 #[test]
 fn sockets_of_the_host_are_out_of_reach_without_namespaces_too() {
     let (project, outside) = (project(), tempfile::tempdir().unwrap());

@@ -1,0 +1,203 @@
+//! Opening for reading on behalf of the caller, where no mount stands behind a verdict.
+//!
+//! Landlock cannot take a file out of a tree that may be written. Who looks at an open there and lets it go on
+//! leaves the kernel to read the path a second time, from memory that another thread may have changed meanwhile:
+//! from any allowed name to a denied one. So no such open goes on, whatever it names. The supervisor opens what
+//! it judged and hands it over, or says itself why it cannot be opened.
+//!
+//! Left to the kernel is what gives no content whatever the path has become, by flags that are in a register:
+//! pointing (`O_PATH`), listing (`O_DIRECTORY`), and writing, which Landlock refuses.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ringfence_model::Access;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::call::{self, Call, Last};
+use super::deed::{self, Open};
+use super::notif::{self, Notification};
+use super::target::{self, Ending, Resolved};
+use super::{Answer, Supervisor, network, walk};
+
+impl Supervisor<'_> {
+    /// Whether nothing but the supervisor keeps what is denied from being read.
+    pub(super) fn opens_itself(&self) -> bool {
+        self.watched.shared.is_some()
+    }
+
+    /// Makes the open that would go on.
+    pub(super) fn settle(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        call: Call,
+    ) -> Answer {
+        let (flags, mode, in_register) = match call {
+            Call::Open { flags, mode, .. } => (flags, mode, true),
+            Call::OpenHow { .. } => (self.how.0, self.how.1, false),
+            _ => return Answer::Continue,
+        };
+        let is_for_reading = flags & libc::O_ACCMODE == libc::O_RDONLY;
+        if in_register && (flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 || !is_for_reading) {
+            return Answer::Continue;
+        }
+        if flags & libc::O_PATH != 0 {
+            // A descriptor that only points cannot be handed over. Programs then go on with openat.
+            return Answer::Done(Err(Errno::NOSYS));
+        }
+        if let Some(errno) = self.unread {
+            return Answer::Done(Err(errno));
+        }
+        let Some(_lowered) = self.powers.lower() else { return Answer::Done(Err(Errno::ACCESS)) };
+        match self.resolved {
+            Resolved::Exists => self.open_judged(listener, notification, flags),
+            Resolved::Missing if flags & libc::O_CREAT != 0 => {
+                match self.make_open(listener, notification, flags, mode) {
+                    Answer::Continue => Answer::Done(Err(Errno::ISDIR)),
+                    made => made,
+                }
+            }
+            Resolved::Missing => Answer::Done(Err(Errno::NOENT)),
+            Resolved::Unreachable => Answer::Done(Err(self.why_unreachable())),
+            Resolved::Nowhere => self.open_object(notification.tid, flags),
+        }
+    }
+
+    fn open_judged(&mut self, listener: BorrowedFd<'_>, notification: &Notification, flags: i32) -> Answer {
+        let access = if call::writes(flags) { Access::Write } else { Access::Read };
+        // The verdict may have been that the host refuses it anyway.
+        let Some(root) =
+            self.root.as_ref().filter(|_| self.policy.decide(self.real.as_path(), access).allowed())
+        else {
+            return Answer::Done(Err(Errno::ACCESS));
+        };
+        if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
+            return Answer::Done(Err(Errno::EXIST));
+        }
+        if self.real.as_path() == "/dev/tty" {
+            return terminal(notification.tid, flags);
+        }
+        let directory = if self.ending == Ending::Name { 0 } else { libc::O_DIRECTORY };
+        let open = Open::new(self.real.as_path(), flags & !libc::O_CREAT | directory, 0);
+        let kind = open.kind(root.as_fd());
+        if !self.landlock_lets_read(kind) {
+            return Answer::Done(Err(Errno::ACCESS));
+        }
+        if flags & libc::O_NONBLOCK == 0 && kind == Some(FileType::Fifo) {
+            return self.open_pipe(listener, notification.id, open);
+        }
+        match open.at(root.as_fd()) {
+            Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
+            // It has no name any more.
+            Err(Errno::NOENT) => self.open_again(notification.tid, flags),
+            Err(errno) => Answer::Done(Err(errno)),
+        }
+    }
+
+    /// Waits for somebody who writes to the pipe, as the caller would.
+    fn open_pipe(&mut self, listener: BorrowedFd<'_>, id: u64, open: Open) -> Answer {
+        const PAUSE: Duration = Duration::from_millis(20);
+        let (Some(listener), Some(root)) = (self.shared_listener(listener), &self.root) else {
+            return Answer::Done(Err(Errno::NXIO));
+        };
+        let (Ok(root), Ok(other_root)) = (root.try_clone(), root.try_clone()) else {
+            return Answer::Done(Err(Errno::MFILE));
+        };
+        let opened = Arc::new(AtomicBool::new(false));
+        let (done, waiting) = (Arc::clone(&opened), Arc::clone(&listener));
+        let other_end = open.other_end();
+        let wait = move || {
+            let answered = match open.waiting_at(root.as_fd()) {
+                Ok(file) => deed::give(waiting.as_fd(), id, &file, open.closes_on_exec()),
+                Err(errno) => notif::refuse(waiting.as_fd(), id, errno),
+            };
+            done.store(true, Ordering::Release);
+            // One that cannot be delivered belongs to a caller that is gone.
+            let _ = answered;
+        };
+        let watch = move || {
+            while !opened.load(Ordering::Acquire) {
+                std::thread::sleep(PAUSE);
+                if !notif::is_valid(listener.as_fd(), id) {
+                    // Nobody wants it any more; somebody who writes lets the other thread go.
+                    let _ = other_end.at(other_root.as_fd());
+                }
+            }
+        };
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.to_owned()).spawn(work).is_ok()
+        };
+        if spawn("open", Box::new(wait)) && spawn("watch", Box::new(watch)) {
+            Answer::Later
+        } else {
+            Answer::Done(Err(Errno::AGAIN))
+        }
+    }
+
+    /// Something that has no place in the file system, reached by a link of `/proc`.
+    fn open_object(&self, tid: i32, flags: i32) -> Answer {
+        let object = self
+            .root
+            .as_ref()
+            .and_then(|root| walk::object(root.as_fd(), tid, self.path.as_path(), Last::Follow));
+        match object {
+            Some(object) => open_held(&object, flags),
+            None => Answer::Done(Err(Errno::NOENT)),
+        }
+    }
+
+    /// Opens once more what the caller holds open, if the path was a name for that.
+    fn open_again(&self, tid: i32, flags: i32) -> Answer {
+        let held = self.alias().and_then(|number| network::take_descriptor(tid, number));
+        let points =
+            |held: &OwnedFd| rustix::fs::fcntl_getfl(held).is_ok_and(|held| held.contains(OFlags::PATH));
+        match held.filter(|held| !points(held)) {
+            Some(held) => open_held(&held, flags),
+            None => Answer::Done(Err(Errno::NOENT)),
+        }
+    }
+
+    /// What the kernel says of a path that leads nowhere.
+    fn why_unreachable(&self) -> Errno {
+        let Some(root) = &self.root else { return Errno::ACCESS };
+        target::reach(root.as_fd(), &self.path).err().unwrap_or(Errno::ACCESS)
+    }
+}
+
+fn open_held(held: &OwnedFd, flags: i32) -> Answer {
+    match deed::again(held, flags) {
+        Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
+        Err(errno) => Answer::Done(Err(errno)),
+    }
+}
+
+/// The terminal that `/dev/tty` means to the caller; to us it is another one.
+fn terminal(tid: i32, flags: i32) -> Answer {
+    let place = terminal_of(tid).ok_or(Errno::NXIO);
+    let open = OFlags::from_bits_retain((flags & libc::O_ACCMODE).cast_unsigned())
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC
+        | OFlags::NOFOLLOW;
+    match place.and_then(|place| rustix::fs::open(place, open, Mode::empty())) {
+        Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
+        Err(errno) => Answer::Done(Err(errno)),
+    }
+}
+
+fn terminal_of(tid: i32) -> Option<String> {
+    const FIRST_OF_TERMINALS: u32 = 136;
+    const LAST_OF_TERMINALS: u32 = 143;
+    Pid::from_raw(tid)?;
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+    // After the name: state, parent, group, session, terminal.
+    let number: u32 = stat.rsplit(')').next()?.split_whitespace().nth(4)?.parse().ok()?;
+    let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
+    (FIRST_OF_TERMINALS..=LAST_OF_TERMINALS)
+        .contains(&major)
+        .then(|| format!("/dev/pts/{}", (major - FIRST_OF_TERMINALS) * 256 + minor))
+}
