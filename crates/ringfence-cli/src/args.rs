@@ -7,6 +7,7 @@ mod records;
 #[cfg(test)]
 mod reference;
 mod rules;
+mod sandboxes;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub(crate) use inspect::{
 pub(crate) use live::{Session, Shell};
 pub(crate) use records::{Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
 pub(crate) use rules::{AddRule, ListRules, Rules, RulesCommand, TestRules};
+pub(crate) use sandboxes::{ListSandboxes, PruneSandboxes, Recreate, Which};
 
 /// Run what an agent wants to run, so that normal work is never disturbed and harm never leaves the fence
 #[derive(Debug, Parser)]
@@ -77,7 +79,7 @@ pub(crate) enum Command {
     Deny(Deny),
     /// Try what this machine can enforce; say what is missing and how to get it
     Doctor(Box<Doctor>),
-    /// Say whether a path may be read, written or run inside, and which rule says so
+    /// Say what may be done to a path inside, or where a session works, and which rule says so
     Explain(Box<Explain>),
     /// Judge a command or code without running it: allow, ask or deny, and why
     Check(Check),
@@ -91,6 +93,12 @@ pub(crate) enum Command {
     Grants(Grants),
     /// Keep rules: commands that pass, or are refused, without a question
     Rules(Rules),
+    /// List the sandboxes that are there
+    List(ListSandboxes),
+    /// Remove sandboxes, so that they are made anew with the configuration of now
+    Recreate(Recreate),
+    /// Remove sandboxes that nobody used for long, and find those that nobody remembers
+    Prune(PruneSandboxes),
     /// Print a completion script for a shell
     Completions(Completions),
 }

@@ -1,6 +1,7 @@
 //! `ringfence explain`: what the fence would do about one path, and why.
 
 mod links;
+mod session;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,17 +16,17 @@ use ringfence::setup::Setup;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::Explain;
+use crate::args::{Explain, Sandbox};
 use crate::output::{self, Palette, Tone, one_line};
 use crate::places::Places;
 use crate::{report, run};
 use links::Link;
 
 pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
-    let setup = run::load(&args.sandbox, serde_json::Map::new())?;
-    for warning in &setup.loaded.warnings {
-        report::say(&format!("warning: {warning}"));
+    if let Some(key) = &args.session {
+        return session::explain(key, &args.sandbox, args.json);
     }
+    let setup = load(&args.sandbox)?;
     let places = Places::find(args.sandbox.project.as_deref())?;
     let access = match (args.write, args.execute) {
         (true, _) => Access::Write,
@@ -33,7 +34,7 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
         (false, false) => Access::Read,
     };
     let policy = enforced(&setup);
-    let asked = places.absolute(&args.path);
+    let asked = places.absolute(args.path.as_deref().unwrap_or(Path::new(".")));
     let answer = Answer::find(&policy.filesystem, &asked, access);
     let explained = Explained::new(&answer, &policy.filesystem, &setup);
     if args.json {
@@ -42,6 +43,14 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
         output::print(&explained.text(Palette::of_stdout()))?;
     }
     Ok(ExitCode::from(u8::from(answer.verdict() != Verdict::Allowed)))
+}
+
+fn load(sandbox: &Sandbox) -> Result<Setup> {
+    let setup = run::load(sandbox, serde_json::Map::new())?;
+    for warning in &setup.loaded.warnings {
+        report::say(&format!("warning: {warning}"));
+    }
+    Ok(setup)
 }
 
 /// The policy with everything the local fence adds to it.

@@ -6,7 +6,7 @@
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
 //! | [`gate`] | what is judged before it runs |
-//! | [`run`], [`session`], `mcp`, [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`completions`] | the commands |
+//! | [`run`], [`session`], `mcp`, [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`sandboxes`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
 //! | [`report`] | errors and refusals in words, and exit codes |
@@ -34,6 +34,7 @@ mod places;
 mod report;
 mod rules;
 mod run;
+mod sandboxes;
 #[cfg(target_os = "linux")]
 mod session;
 mod since;
@@ -92,6 +93,9 @@ fn execute(command: Command) -> Result<ExitCode> {
         Command::Violations(args) => violations::violations(&args),
         Command::Grants(args) => grants::grants(&args),
         Command::Rules(args) => rules::rules(&args),
+        Command::List(args) => sandboxes::list(&args),
+        Command::Recreate(args) => sandboxes::recreate(&args),
+        Command::Prune(args) => sandboxes::prune(&args),
         Command::Completions(args) => completions::completions(&args),
     }
 }

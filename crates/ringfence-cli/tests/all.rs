@@ -9,6 +9,7 @@ mod suite {
     pub(crate) mod cli_grants;
     pub(crate) mod cli_help;
     pub(crate) mod cli_records;
+    pub(crate) mod cli_sandboxes;
     pub(crate) mod fence_attacks_kernel;
     pub(crate) mod fence_attacks_paths;
     pub(crate) mod fence_attacks_races;

@@ -31,13 +31,16 @@ Exit codes: 0 `ringfence run` can start a fence here, 1 it cannot.";
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub(crate) struct Explain {
     /// The path, as a command would name it
-    #[arg(value_name = "PATH")]
-    pub(crate) path: PathBuf,
+    #[arg(value_name = "PATH", required_unless_present = "session", conflicts_with = "session")]
+    pub(crate) path: Option<PathBuf>,
+    /// Instead of a path: where this session works, in which sandbox, and which keys decide it
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
     /// May it be written?
-    #[arg(long, conflicts_with = "execute")]
+    #[arg(long, conflicts_with_all = ["execute", "session"])]
     pub(crate) write: bool,
     /// May it be run?
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     pub(crate) execute: bool,
     #[command(flatten)]
     pub(crate) sandbox: Sandbox,
@@ -51,8 +54,10 @@ Examples:
   ringfence explain ~/.ssh/id_rsa
   ringfence explain --write .git/hooks/pre-commit
   ringfence explain --allow-read ~/data ~/data/set.csv
+  ringfence explain --session agent:main:chat-7 --json
 
-Exit codes: 0 allowed; 1 denied, or private (the name exists inside, the host's file does not).";
+Exit codes: 0 allowed; 1 denied, or private (the name exists inside, the host's file does not). With --session: 0 it is
+sandboxed, 1 it is not.";
 
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_CODE_EXAMPLES)]

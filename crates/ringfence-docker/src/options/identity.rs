@@ -1,13 +1,15 @@
 //! What a container is called, and who it is.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::Result;
-use ringfence_model::config::{DockerSection, Scope};
+use ringfence_model::config::{DockerSection, Scope, WorkspaceAccess};
 use ringfence_workspace::session_slug;
 use ringfence_workspace::slug::SHARED;
+use sha1::{Digest as _, Sha1};
 
 use super::ContainerRequest;
 use super::binds::{plain_absolute, system_target};
@@ -24,12 +26,32 @@ pub const LABEL_CONFIG_HASH: &str = "ringfence.configHash";
 /// The part of a name that is left for the prefix when the longest slug follows.
 const LONGEST_PREFIX: usize = 63 - 41;
 
-/// The name of the container for a scope.
-pub fn container_name(docker: &DockerSection, scope_key: &str) -> Result<String> {
+/// Which register knows it; see [`registry_mark`].
+pub const LABEL_REGISTRY: &str = "ringfence.registry";
+
+/// What a container is named by. A sandbox that works in a project is that project's own: the same agent in two projects has two
+/// containers, and none is taken for the other.
+#[must_use]
+pub fn container_key(scope_key: &str, workspace: &Path, access: WorkspaceAccess) -> String {
+    match access {
+        WorkspaceAccess::None => scope_key.trim().to_owned(),
+        WorkspaceAccess::Ro | WorkspaceAccess::Rw => format!("{}@{}", scope_key.trim(), workspace.display()),
+    }
+}
+
+/// The name of the container with that key.
+pub fn container_name(docker: &DockerSection, container_key: &str) -> Result<String> {
     let mut findings = Findings::default();
-    let name = name(&super::effective(docker), scope_key, &mut findings);
+    let name = name(&super::effective(docker), container_key, &mut findings);
     findings.settle()?;
     Ok(name)
+}
+
+/// Tells the registers of one machine apart: several people, or several homes of one, may share an engine.
+#[must_use]
+pub fn registry_mark(ledger: &Path) -> String {
+    let digest = Sha1::digest(ledger.as_os_str().as_bytes());
+    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Who shares the container, by the key it is for.
@@ -42,7 +64,7 @@ pub fn scope_of(scope_key: &str) -> Scope {
     }
 }
 
-pub(super) fn name(docker: &DockerSection, scope_key: &str, findings: &mut Findings) -> String {
+pub(super) fn name(docker: &DockerSection, container_key: &str, findings: &mut Findings) -> String {
     let prefix = docker.container_prefix.as_ref().map_or("", |text| text.as_str());
     let safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
     if !prefix.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric) || !prefix.bytes().all(safe) {
@@ -55,7 +77,7 @@ pub(super) fn name(docker: &DockerSection, scope_key: &str, findings: &mut Findi
             format!("with more than {LONGEST_PREFIX} characters two sessions could have one container");
         findings.refuse("containerPrefix", prefix, rule, "write a shorter one");
     }
-    let slug = if scope_key.trim() == SHARED { SHARED.to_owned() } else { session_slug(scope_key) };
+    let slug = if container_key == SHARED { SHARED.to_owned() } else { session_slug(container_key) };
     ringfence_workspace::container_name(prefix, &slug)
 }
 

@@ -42,7 +42,7 @@ use ringfence_model::config::{DockerSection, WorkspaceAccess};
 
 pub use env::EnvRules;
 pub use forbidden::Forbidden;
-pub use identity::container_name;
+pub use identity::{container_key, container_name};
 pub use refusal::Findings;
 pub use spec::{ContainerSpec, Mount, Note, NoteKind, Ulimit};
 
@@ -99,7 +99,8 @@ pub fn build(request: &ContainerRequest<'_>) -> Result<ContainerSpec> {
     let docker = effective(request.docker);
     let mut findings = Findings::default();
 
-    let name = identity::name(&docker, request.scope_key, &mut findings);
+    let key = identity::container_key(request.scope_key, request.workspace, request.access);
+    let name = identity::name(&docker, &key, &mut findings);
     let image = identity::image(&docker, &mut findings);
     let workdir = identity::workdir(&docker, &mut findings);
     let user = identity::user(&docker, request.workspace, &mut findings);

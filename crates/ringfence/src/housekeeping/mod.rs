@@ -21,7 +21,6 @@ mod sweep;
 pub(crate) mod tests;
 
 pub use keeper::{Housekeeper, Kept, Removal};
-pub use register::Registered;
-pub(crate) use register::ends_with_process;
+pub use register::{Registered, ends_with_process};
 pub use selection::Selection;
 pub use sweep::{Swept, Throttle};

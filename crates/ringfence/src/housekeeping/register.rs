@@ -9,7 +9,7 @@ use super::keeper::Housekeeper;
 
 /// Whether sandboxes of that provider end with the process that made them.
 #[must_use]
-pub(crate) fn ends_with_process(provider: &str) -> bool {
+pub fn ends_with_process(provider: &str) -> bool {
     provider == "local"
 }
 

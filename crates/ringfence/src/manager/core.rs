@@ -260,11 +260,11 @@ impl Manager {
         self.slots.clear().await
     }
 
-    fn setup_of(&self, status: &RuntimeStatus) -> &Arc<Setup> {
+    pub(super) fn setup_of(&self, status: &RuntimeStatus) -> &Arc<Setup> {
         self.agents.get(&status.agent_id).unwrap_or(&self.setup)
     }
 
-    fn key_of(&self, status: &RuntimeStatus) -> String {
+    pub(super) fn key_of(&self, status: &RuntimeStatus) -> String {
         scope_key(self.setup_of(status).loaded.config.scope, status)
     }
 

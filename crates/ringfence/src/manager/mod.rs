@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`who`] | whether a session is sandboxed at all |
 //! | [`place`] | who shares a sandbox, and in which directory it works |
+//! | [`context`] | everything that is decided about a session, and by which key |
 //! | `slots` | the accounting: one sandbox for each scope key, never two |
 //! | [`core`] | [`Manager`]: everything together |
 //! | [`providers`] | the providers that are there from the start |
@@ -14,6 +15,7 @@
 //! **Invariant:** the lock of one scope never waits for another scope's.
 #![doc = include_str!("../../../../docs/manager.md")]
 
+pub mod context;
 pub mod core;
 pub mod place;
 pub mod providers;
@@ -23,6 +25,7 @@ pub(crate) mod tests;
 pub mod unfenced;
 pub mod who;
 
+pub use context::SandboxContext;
 pub use core::{Manager, ManagerOptions};
 pub use place::Place;
 pub use providers::built_in;

@@ -7,7 +7,9 @@ use ringfence_model::config::{SandboxConfig, Scope, WorkspaceAccess};
 use ringfence_model::{
     Access, Error, ErrorKind, Grant, GrantScope, PathPattern, PathRule, Policy, Result, RuleLayer, RuleSource,
 };
-use ringfence_workspace::{BOOTSTRAP_FILES, Mode, SessionOptions, Sessions, Workspace, WorkspaceOptions};
+use ringfence_workspace::{
+    BOOTSTRAP_FILES, Mode, SessionOptions, Sessions, Workspace, WorkspaceOptions, session_slug,
+};
 
 use super::who::RuntimeStatus;
 use crate::setup::Setup;
@@ -55,6 +57,17 @@ impl Place {
         own.seed(&agents, &BOOTSTRAP_FILES)?;
         let cwd = own.host_path().canonicalize().map_err(|error| cannot_make(own.host_path(), error))?;
         Ok(Self { cwd, access, own: Some(own) })
+    }
+
+    /// Where a scope would work, and what it sees there of the agent's workspace. Nothing is made.
+    pub fn expected(setup: &Setup, scope_key: &str) -> Result<(PathBuf, WorkspaceAccess)> {
+        let access = access(&setup.loaded.config);
+        let directory = match access {
+            WorkspaceAccess::Rw | WorkspaceAccess::Ro => setup.project.clone(),
+            WorkspaceAccess::None if scope_key == SHARED => root(setup)?,
+            WorkspaceAccess::None => root(setup)?.join(session_slug(scope_key)),
+        };
+        Ok((directory, access))
     }
 
     /// Where those without a fence work.

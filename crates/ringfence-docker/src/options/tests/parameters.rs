@@ -7,7 +7,9 @@ use ringfence_model::config::{Scope, WorkspaceAccess};
 use serde_json::json;
 
 use super::super::hash::{HashInput, config_hash};
-use super::super::{ContainerRequest, EnvRules, Mount, NoteKind, Ulimit, build, container_name, identity};
+use super::super::{
+    ContainerRequest, EnvRules, Mount, NoteKind, Ulimit, build, container_key, container_name, identity,
+};
 use super::{Host, section};
 
 #[test]
@@ -154,6 +156,14 @@ fn names_are_prefix_and_slug_and_tell_who_shares() {
     let name = container_name(&longest, &"x".repeat(80)).unwrap();
     assert_eq!(name.len(), 63);
     assert_ne!(name, container_name(&longest, &"x".repeat(81)).unwrap(), "the hash is not cut");
+    let (project, other) = (Path::new("/p/one"), Path::new("/p/two"));
+    assert_eq!(
+        container_key(" chat ", project, WorkspaceAccess::None),
+        "chat",
+        "its own workspace, wherever it is used"
+    );
+    let key = |project| container_key("chat", project, WorkspaceAccess::Rw);
+    assert_ne!(key(project), key(other), "no project works in the container of another");
     for (key, scope) in [
         ("shared", Scope::Shared),
         ("agent:main", Scope::Agent),
