@@ -56,6 +56,21 @@ pub(crate) struct LaunchOptions {
     pub(crate) bwrap: PathBuf,
     /// The program that bwrap executes inside; see [`ringfence_linux::bwrap::run_stage`].
     pub(crate) stage: Option<PathBuf>,
+    /// What shells are started with: bash, and what stands before it.
+    pub(crate) shell: Vec<String>,
+}
+
+/// The words of a command line, by the shell's rules of quoting.
+fn shell_words(text: &str) -> Result<Vec<String>> {
+    let refused = |why: &str| {
+        Error::new(ErrorKind::InvalidConfig, format!("shellCommand {why}: {text:?}"))
+            .hint("name a bash, with words before it if you like: \"/bin/bash\", \"env 'NAME=a value' bash\"")
+    };
+    match shlex::split(text) {
+        None => Err(refused("has a quote without its end")),
+        Some(words) if words.first().is_none_or(String::is_empty) => Err(refused("is empty")),
+        Some(words) => Ok(words),
+    }
 }
 
 impl LaunchOptions {
@@ -101,6 +116,7 @@ impl LaunchOptions {
             required,
             bwrap: text("bwrapPath")?.unwrap_or("bwrap").into(),
             stage: text("stage")?.map(PathBuf::from),
+            shell: shell_words(text("shellCommand")?.unwrap_or("bash"))?,
         })
     }
 
@@ -212,6 +228,19 @@ pub(crate) fn in_words(error: &LaunchError) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_shell_is_given_by_its_words() {
+        let shell = |text: &str| LaunchOptions::read(&serde_json::json!({ "shellCommand": text }));
+        assert_eq!(LaunchOptions::read(&serde_json::json!({})).unwrap().shell, ["bash"]);
+        assert_eq!(shell("/opt/my\\ tools/bash").unwrap().shell, ["/opt/my tools/bash"]);
+        assert_eq!(shell("env 'A=b c' bash").unwrap().shell, ["env", "A=b c", "bash"]);
+        for wrong in ["", "  ", "''", "bash 'x"] {
+            let error = shell(wrong).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidConfig);
+            assert!(error.message.contains("shellCommand"), "{error}");
+        }
+    }
 
     #[test]
     fn names_are_read_as_people_write_them() {

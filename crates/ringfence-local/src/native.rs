@@ -71,6 +71,11 @@ impl Native {
         &self.ground.policy
     }
 
+    /// What shells are started with.
+    pub(crate) fn shell(&self) -> &[String] {
+        &self.ground.options.shell
+    }
+
     /// Who builds the fence, as far as it is known: a launcher is tried when the first command runs.
     #[must_use]
     pub fn launcher(&self) -> Launcher {

@@ -126,9 +126,10 @@ pub(crate) struct Live {
 }
 
 /// What bash runs as.
-pub(crate) fn request(env: &BTreeMap<String, String>) -> ExecRequest {
+pub(crate) fn request(native: &Native, env: &BTreeMap<String, String>) -> ExecRequest {
     let script = driver::script();
-    let mut request = ExecRequest::argv(["bash", "--norc", "--noprofile", "-c", &script]);
+    let ours = ["--norc", "--noprofile", "-c", &script];
+    let mut request = ExecRequest::argv(native.shell().iter().map(String::as_str).chain(ours));
     request.env = env.clone();
     // Nothing runs before the driver.
     request.env.insert("BASH_ENV".to_owned(), String::new());

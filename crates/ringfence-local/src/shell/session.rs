@@ -60,7 +60,8 @@ impl SharedSandbox {
     /// `env` is added to the environment of all shells in it.
     #[must_use]
     pub fn new(native: Arc<Native>, env: &BTreeMap<String, String>) -> Self {
-        Self(Arc::new(House::new(native, live::request(env))))
+        let request = live::request(&native, env);
+        Self(Arc::new(House::new(native, request)))
     }
 
     /// Ends everything inside. Shells that are used again build it anew.
@@ -108,7 +109,7 @@ pub struct Shell {
 impl Shell {
     /// Starts bash in a sandbox of its own.
     pub fn start(native: Arc<Native>, options: ShellOptions) -> Result<Self> {
-        let request = live::request(&options.env);
+        let request = live::request(&native, &options.env);
         Self::start_at(Home::Own(native, request), options)
     }
 

@@ -20,14 +20,18 @@ impl Room {
         Self::with(ShellOptions::default(), Policy::default())
     }
 
-    pub(crate) fn with(options: ShellOptions, mut policy: Policy) -> Option<Self> {
+    pub(crate) fn with(options: ShellOptions, policy: Policy) -> Option<Self> {
+        Self::by(options, policy, serde_json::json!({}))
+    }
+
+    fn by(options: ShellOptions, mut policy: Policy, provider_options: serde_json::Value) -> Option<Self> {
         let temp = tempfile::tempdir().unwrap();
         policy.filesystem.allow_write.push(PathRule::built_in(temp.path()));
         let native = Native::prepare(CreateOptions {
             cwd: temp.path().to_path_buf(),
             policy,
             environment: std::env::vars_os().collect(),
-            provider_options: serde_json::json!({}),
+            provider_options,
             hooks: Default::default(),
         });
         let shell = native.and_then(|native| Shell::start(Arc::new(native), options));
@@ -98,6 +102,14 @@ fn state_stays() {
     assert!(!result.restarted);
     room.run("sleep 1000 &");
     assert_eq!(stdout(&room.run("jobs -r | wc -l")), "1\n");
+}
+
+#[test]
+fn a_shell_may_have_words_before_it() {
+    let command = serde_json::json!({ "shellCommand": "env 'GREETING=good morning' bash" });
+    let Some(room) = Room::by(ShellOptions::default(), Policy::default(), command) else { return };
+    assert_eq!(stdout(&room.run("echo $GREETING; x=kept")), "good morning\n");
+    assert_eq!(stdout(&room.run("echo $x")), "kept\n");
 }
 
 #[test]
