@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`advice`] | what a person in `ringfence shell` is told about what they type |
 //! | [`answer`] | answering the questions of agents that have nobody else to ask |
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
@@ -16,6 +17,7 @@
 //! `docs/cli.md`.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod answer;
 mod approve;
 mod args;

@@ -1,6 +1,6 @@
 //! Errors and refusals in words.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use ringfence::model::{Error, ErrorKind, ExecResult, Violation, ViolationKind};
@@ -61,6 +61,12 @@ pub(crate) fn refusals(result: &ExecResult) {
 /// One line on stderr, marked as ringfence's own. A closed stderr is nobody's problem.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "ringfence: {line}");
+}
+
+/// The same while a command runs on the person's terminal, which then begins no line by itself.
+pub(crate) fn say_on_raw_terminal(line: &str) {
+    let end = if std::io::stderr().is_terminal() { "\r\n" } else { "\n" };
+    let _ = write!(std::io::stderr(), "ringfence: {line}{end}");
 }
 
 /// Text that came from inside, without the characters that could steer a terminal.

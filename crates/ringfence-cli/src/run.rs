@@ -10,6 +10,7 @@ use ringfence::fence::CreateOptions;
 use ringfence::gate::Refusal;
 use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
 use ringfence::local::approval::Settled;
+use ringfence::local::aside::Listener;
 use ringfence::local::{CallersTerminal, Fence, Streams};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{
@@ -19,12 +20,24 @@ use ringfence::setup::Setup;
 use ringfence::unsandboxed;
 use serde_json::{Map, Value, json};
 
+use crate::advice::{self, Adviser};
 use crate::approve::{self, Desk};
 use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox, Shell};
 use crate::gate::{self, Judged};
 use crate::report;
 
 pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
+    begin(args, Advice::None)
+}
+
+/// Whether a person who types commands is told what the gate would say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Advice {
+    None,
+    OnWhatIsTyped,
+}
+
+fn begin(args: Box<Run>, advice: Advice) -> Result<ExitCode> {
     let stdin = std::io::stdin();
     let stdout = std::io::stdout();
     let stderr = std::io::stderr();
@@ -36,7 +49,7 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }
-    let request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(&args)) };
+    let mut request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(&args)) };
     let desk = Desk::new(&args, &setup)?;
     let judged = gate::judge(&setup, &request.command, args.no_gate, desk.as_ref())?;
     if let Judged::Refused(refusal) = &judged {
@@ -45,9 +58,17 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     if setup.is_switched_off() {
         return run_unsandboxed(&args, &setup, &request, &judged);
     }
+    let adviser = match advice {
+        Advice::OnWhatIsTyped if interactive => Adviser::new(&setup)?,
+        Advice::OnWhatIsTyped | Advice::None => None,
+    };
+    if adviser.is_some() {
+        request.env.insert(advice::VARIABLE.to_owned(), advice::prompt_string());
+    }
     let fence = Fence::prepare(sandbox(&setup, &args.sandbox)?)?;
     warn_of_network_only(&fence);
     let ledger = Ledger::new(&setup, &request, &judged);
+    let hear = |aside: &[u8]| adviser.iter().for_each(|adviser| adviser.hear(aside));
     let streams = if args.json {
         Streams::Capture
     } else if interactive {
@@ -56,6 +77,7 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
             output: stdout.as_fd(),
             resized: resized.as_ref().map(|fd| fd.as_fd()),
             pause: desk.as_ref().map(Desk::pause),
+            asides: adviser.is_some().then_some(Listener(&hear)),
         })
     } else {
         Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
@@ -76,7 +98,7 @@ pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
 
 /// `ringfence shell`: bash on the caller's terminal.
 pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
-    run(Box::new(Run {
+    let run = Box::new(Run {
         sandbox: args.sandbox,
         env: vec![],
         timeout: None,
@@ -92,7 +114,8 @@ pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
         quiet: false,
         shell: None,
         argv: vec!["bash".into()],
-    }))
+    });
+    begin(run, Advice::OnWhatIsTyped)
 }
 
 /// Nothing runs, and why is said, recorded and returned.

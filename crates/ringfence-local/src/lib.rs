@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod approval;
+pub mod aside;
 #[cfg(target_os = "linux")]
 mod asker;
 #[cfg(target_os = "linux")]

@@ -414,16 +414,15 @@ impl Run<'_> {
     }
 
     fn on_terminal(&self, terminal: CallersTerminal<'_>) -> Result<Outcome> {
-        let CallersTerminal { input, output, resized, pause } = terminal;
-        let raw = RawTerminal::new(input).map_err(|errno| {
+        let raw = RawTerminal::new(terminal.input).map_err(|errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot use the terminal")
                 .caused_by(std::io::Error::from(errno))
         })?;
         let outcome = std::thread::scope(|scope| {
             let start = |master: OwnedFd| {
-                scope.spawn(move || terminal::relay(&master, input, output, resized, pause));
+                scope.spawn(move || terminal::relay_until(&master, terminal, None));
             };
-            self.attended(Stdio::Terminal(terminal::size(input)), [], start)
+            self.attended(Stdio::Terminal(terminal::size(terminal.input)), [], start)
         });
         drop(raw);
         outcome

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use crate::aside::Listener;
 use crate::prompt::Pause;
 
 /// Where the command's output goes.
@@ -24,4 +25,6 @@ pub struct CallersTerminal<'a> {
     pub resized: Option<BorrowedFd<'a>>,
     /// Lets somebody else read its input for a while.
     pub pause: Option<&'a Pause>,
+    /// Hears what the command says to nobody but us.
+    pub asides: Option<Listener<'a>>,
 }

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::aside::Asides;
 use crate::prompt::Pause;
 use crate::streams::CallersTerminal;
 use crate::wake::Wake;
@@ -58,23 +59,11 @@ pub(crate) fn size(fd: BorrowedFd<'_>) -> Winsize {
     tcgetwinsize(fd).unwrap_or(USUAL_SIZE)
 }
 
-/// Copies both ways until the sandbox's side is closed. `resized` becomes readable when the person's
-/// terminal changes its size; while `pause` is on, the person's input is left to somebody else.
-#[cfg(target_os = "linux")]
-pub(crate) fn relay(
-    master: &OwnedFd,
-    input: BorrowedFd<'_>,
-    output: BorrowedFd<'_>,
-    resized: Option<BorrowedFd<'_>>,
-    pause: Option<&Pause>,
-) {
-    relay_until(master, CallersTerminal { input, output, resized, pause }, None);
-}
-
-/// As [`relay`], or until `stop` wakes and nothing is left to copy: a process that outlives the command may
-/// keep the terminal open.
+/// Copies both ways until the sandbox's side is closed, or until `stop` wakes and nothing is left to copy: a process
+/// that outlives the command may keep the terminal open.
 pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop: Option<&Wake>) {
-    let CallersTerminal { input, output, resized, pause } = terminal;
+    let CallersTerminal { input, output, resized, pause, asides } = terminal;
+    let mut said = Asides::default();
     let mut buffer = [0_u8; 16 * 1024];
     let mut input_open = true;
     let mut last_size = size(input);
@@ -91,8 +80,10 @@ pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop:
             PollFd::from_borrowed_fd(pause_fd, pause_events),
             PollFd::from_borrowed_fd(stop_fd, stop_events),
         ];
-        let timeout = resized.is_none().then_some(&LOOK_AT_SIZE);
-        match poll(&mut fds, timeout) {
+        let held = said.patience().and_then(|patience| Timespec::try_from(patience).ok());
+        let timeout = held.or_else(|| resized.is_none().then_some(LOOK_AT_SIZE));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(0) if held.is_some() => said.give_up(|bytes| write_all(output, bytes)),
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
@@ -128,10 +119,18 @@ pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop:
         }
         if from_master.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             match rustix::io::read(master, &mut buffer) {
-                Ok(length) if length > 0 => write_all(output, &buffer[..length]),
+                Ok(length) if length > 0 => match asides {
+                    Some(listener) => {
+                        said.pass(&buffer[..length], |bytes| write_all(output, bytes), listener.0);
+                    }
+                    None => write_all(output, &buffer[..length]),
+                },
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 // EIO: the last process with the terminal open is gone.
-                _ => return,
+                _ => {
+                    said.give_up(|bytes| write_all(output, bytes));
+                    return;
+                }
             }
         }
     }

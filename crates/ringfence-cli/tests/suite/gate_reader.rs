@@ -2,7 +2,13 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::Arc;
 
+use ringfence::gate::{CodeReader, Worker};
+use ringfence::model::ErrorKind;
+use ringfence::model::config::ConfigFile;
+use ringfence::setup::Setup;
+use ringfence::tools::LocalTools;
 use serde_json::{Value, json};
 
 use super::support::Room;
@@ -89,4 +95,33 @@ fn ordinary_and_nasty_code_is_judged_by_it_as_anywhere() {
         judged += 1;
     }
     assert!(judged > 100);
+}
+
+#[test]
+fn tools_with_a_locked_in_reader_ask_nobody_about_harmless_code() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let env = [("HOME", room.home.clone().into_os_string()), ("PATH", std::env::var_os("PATH").unwrap())];
+    let env = env.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    let setup = Setup::load(&room.project, env, ConfigFile::default(), None).unwrap();
+    let call = |reader: Option<Arc<dyn CodeReader>>, language: &str, code: &str| {
+        // Nobody is there to be asked: a question ends the run.
+        let tools = LocalTools { code_reader: reader, ..LocalTools::default() }.open(&setup).unwrap();
+        let result = tools.call("run_code", &json!({ "language": language, "code": code }));
+        tools.dispose();
+        result
+    };
+    let worker = || Some(Arc::new(Worker::new(env!("CARGO_BIN_EXE_ringfence"))) as Arc<dyn CodeReader>);
+    let python = "import json, pathlib\npathlib.Path('a.json').write_text(json.dumps([1]))\nprint(6 * 7)";
+    let javascript = "require('fs').writeFileSync('b.json', JSON.stringify([1])); console.log(6 * 7)";
+    for (language, code) in [("python", python), ("javascript", javascript)] {
+        let result = call(worker(), language, code);
+        assert_eq!(result.stdout, "42\n", "{language}: {result:?}");
+        let result = call(None, language, code);
+        assert_eq!(result.error_kind, Some(ErrorKind::ApprovalDenied), "{language}: {result:?}");
+    }
+    let result = call(worker(), "python", "import os\nos.system('git push --force')");
+    assert!(!result.ok && result.stdout.is_empty(), "{result:?}");
 }

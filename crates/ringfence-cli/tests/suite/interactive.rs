@@ -42,3 +42,65 @@ fn a_person_works_in_a_shell() {
     let (code, screen) = person.leaves();
     assert_eq!(code, 7, "{screen}");
 }
+
+#[test]
+fn what_is_typed_is_advised_on_and_nothing_else_changes() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let mut person = Person::at_terminal(&room, &["shell"]);
+    person.presses("PS1='rea''dy> '\n");
+    person.sees("ready> ");
+    // A denied command is advised against and runs: the fence is what holds.
+    person.presses("git push --force; echo code-$((1 + 1))\n");
+    person.sees("advice: an agent would have to ask first: the history that others have is replaced");
+    person.sees("code-2");
+    person.presses("echo 'x=1' > sub.sh; cd /usr; rm -rf bin/env; echo gone-$((1 + 1))\n");
+    person.sees("advice: an agent would be refused this: `/usr/bin/env` must not be removed");
+    person.sees("gone-2");
+    // Relative to where the shell is now.
+    person.presses("rm -rf lib/locale-no; echo there-$((1 + 1))\n");
+    person.sees("`/usr/lib/locale-no` must not be removed");
+    person.sees("there-2");
+    // Several lines are one command.
+    person.presses("if true; then\nsudo true\nfi; echo if-$((1 + 1))\n");
+    person.sees("[privilege/");
+    person.sees("if-2");
+    // State of the shell that every command sees.
+    person.presses("false\n");
+    person.presses("echo status-$?-$_; cd ~-\n");
+    person.sees("status-1-false");
+    person.presses("(exit 3) | true\n");
+    person.presses("echo pipe-${PIPESTATUS[0]}\n");
+    person.sees("pipe-3");
+    person.presses("set -x; : traced\n");
+    person.presses("set +x; history 2 | sed 's/^ *[0-9]* */was:/'\n");
+    person.sees("was:set -x; : traced");
+    person.presses("exit 7\n");
+    let (code, screen) = person.leaves();
+    assert_eq!(code, 7, "{screen}");
+    assert_eq!(
+        screen.matches("ringfence: advice").count(),
+        4,
+        "ordinary work is not talked about:\n{screen}"
+    );
+    for ours in ["7791", "HISTTIMEFORMAT", "history 1"] {
+        assert!(!screen.contains(ours), "{ours} is not for the person:\n{screen}");
+    }
+}
+
+#[test]
+fn a_person_without_a_gate_gets_no_advice() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    room.configure(r#"{ "safety": { "gate": "off" } }"#);
+    let mut person = Person::at_terminal(&room, &["shell"]);
+    person.presses("git push --force; echo code-$((1 + 1))-${PS0-unset}\n");
+    person.sees("code-2-unset");
+    person.presses("exit\n");
+    let (_, screen) = person.leaves();
+    assert!(!screen.contains("advice"), "{screen}");
+}

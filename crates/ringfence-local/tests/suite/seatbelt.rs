@@ -302,8 +302,13 @@ fn a_terminal_is_connected_in_both_directions() {
     let size = rustix::termios::Winsize { ws_row: 11, ws_col: 77, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(&ours, size).unwrap();
     (&ours).write_all(b"hello\r").unwrap();
-    let terminal =
-        CallersTerminal { input: theirs.as_fd(), output: theirs.as_fd(), resized: None, pause: None };
+    let terminal = CallersTerminal {
+        input: theirs.as_fd(),
+        output: theirs.as_fd(),
+        resized: None,
+        pause: None,
+        asides: None,
+    };
     let command = "stty size; read -r line; echo \"got $line\"; test -t 0 && test -t 1 && exit 5";
     let result =
         place.fence().run(&ExecRequest::shell(command), Streams::Terminal(terminal), &|_| ()).unwrap();

@@ -11,8 +11,10 @@ mod person;
 mod show;
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
+use ringfence::gate::{CodeReader, READ_CODE, Worker, serve_reader};
 use ringfence::ledger::{Writer, WriterOptions};
 use ringfence::model::config::ConfigFile;
 use ringfence::setup::Setup;
@@ -22,12 +24,17 @@ use serde_json::{Value, json};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-fn main() -> Outcome {
-    play(Arc::new(show::event))
+fn main() -> Outcome<ExitCode> {
+    // Python and JavaScript are read for the gate by this program once more, locked in.
+    if std::env::args().skip(1).eq([READ_CODE]) {
+        return Ok(serve_reader());
+    }
+    play(Arc::new(Worker::new("/proc/self/exe")), Arc::new(show::event))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The whole day; `listener` hears every event of both sessions.
-pub(crate) fn play(listener: Listener) -> Outcome {
+pub(crate) fn play(reader: Arc<dyn CodeReader>, listener: Listener) -> Outcome {
     let place = tempfile::tempdir()?;
     let home = place.path().canonicalize()?.join("home");
     let project = home.join("project");
@@ -40,7 +47,8 @@ pub(crate) fn play(listener: Listener) -> Outcome {
     }
 
     println!("# First session");
-    let tools = open(&home, &project, person::first_session(), &listener)?;
+    let open = |person: person::Person| open(&home, &project, &reader, person, &listener);
+    let tools = open(person::first_session())?;
     ordinary_work(&tools)?;
     let ssh = |file: &str| json!({ "command": format!("cat ~/.ssh/{file}") });
     say("~/.ssh/config: allowed once, asked again, allowed for the session, asked no more");
@@ -60,7 +68,7 @@ pub(crate) fn play(listener: Listener) -> Outcome {
     println!(
         "\n# Second session: what was allowed from now on needs no question, what was allowed for the session does"
     );
-    let tools = open(&home, &project, person::second_session(), &listener)?;
+    let tools = open(person::second_session())?;
     worked(tools.call("bash", &ssh("known_hosts")))?;
     refused(tools.call("bash", &ssh("config")))?;
     tools.dispose();
@@ -69,14 +77,24 @@ pub(crate) fn play(listener: Listener) -> Outcome {
     Ok(())
 }
 
-fn open(home: &Path, project: &Path, answers: person::Person, listener: &Listener) -> Outcome<Tools> {
+fn open(
+    home: &Path,
+    project: &Path,
+    reader: &Arc<dyn CodeReader>,
+    answers: person::Person,
+    listener: &Listener,
+) -> Outcome<Tools> {
     let mut env: std::collections::BTreeMap<_, _> = std::env::vars_os().collect();
     env.retain(|name, _| !name.to_string_lossy().starts_with("RINGFENCE"));
     env.insert("HOME".into(), home.into());
     let setup = Setup::load(project, env, ConfigFile::default(), None)?;
     let ledger = Arc::new(Writer::spawn(&setup.ledger_path(), WriterOptions::default()));
-    let tools =
-        LocalTools { service: Some(answers.service()), ledger: Some(ledger), ..LocalTools::default() };
+    let tools = LocalTools {
+        service: Some(answers.service()),
+        ledger: Some(ledger),
+        code_reader: Some(Arc::clone(reader)),
+        ..LocalTools::default()
+    };
     let tools = tools.open(&setup)?;
     tools.listen(Arc::clone(listener));
     Ok(tools)
@@ -92,6 +110,8 @@ fn ordinary_work(tools: &Tools) -> Outcome {
     worked(tools.call("bash", &json!({ "command": "echo \"$WHO in ${PWD##*/}\"" })))?;
     let code = "mkdir -p out && seq 3 > out/numbers.txt && wc -l < out/numbers.txt\n";
     worked(tools.call("run_code", &json!({ "language": "shell", "code": code })))?;
+    let code = "from src.sum import add_up\nprint(add_up([1, 2, 3]))\n";
+    worked(tools.call("run_code", &json!({ "language": "python", "code": code })))?;
     worked(tools.call("search", &json!({ "text": "add_up" })))
 }
 

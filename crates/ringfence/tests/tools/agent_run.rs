@@ -19,7 +19,8 @@ fn the_scripted_agent_is_asked_allowed_and_denied() {
     }
     let events: Arc<Mutex<Vec<ToolEvent>>> = Arc::default();
     let kept = Arc::clone(&events);
-    agent::play(Arc::new(move |event: &ToolEvent| kept.lock().unwrap().push(event.clone()))).unwrap();
+    let listener = Arc::new(move |event: &ToolEvent| kept.lock().unwrap().push(event.clone()));
+    agent::play(Arc::new(ringfence::gate::InProcess), listener).unwrap();
     let events = events.lock().unwrap();
     let decided: Vec<(Decision, Reason)> = events
         .iter()
