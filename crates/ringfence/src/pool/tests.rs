@@ -262,3 +262,34 @@ proptest! {
         prop_assert_eq!(pool.statistics().busy + pool.statistics().acquiring, 0);
     }
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn sandboxes_of_the_operating_system_are_pooled_too() {
+    use ringfence_fence::Sandbox;
+    use ringfence_model::{ExecRequest, PathRule};
+
+    async fn run(sandbox: &Arc<dyn Sandbox>, text: &str) -> String {
+        let result = sandbox.execute(ExecRequest::shell(text), &|_| ()).await.unwrap();
+        String::from_utf8_lossy(&result.stdout).into_owned()
+    }
+
+    let project = tempfile::tempdir().unwrap();
+    let mut options = CreateOptions::new(project.path().to_owned(), Policy::default());
+    options.policy.filesystem.allow_write.push(PathRule::built_in(project.path()));
+    options.environment = std::env::vars_os().collect();
+    let pool = Pool::new(Arc::new(ringfence_local::provider::LocalProvider::new()), options, quiet(2, 1), |_| ());
+    pool.sweep().await;
+    let a = match pool.acquire("a").await {
+        Ok(sandbox) => sandbox,
+        Err(error) => return ringfence_testing::lacks(ringfence_testing::FENCE, &error.chain()),
+    };
+    assert_eq!(run(&a, "x=kept; echo of a > /tmp/note; echo done").await, "done\n");
+    pool.release("a");
+    let b = pool.acquire("b").await.unwrap();
+    assert_eq!(run(&b, "cat /tmp/note 2>/dev/null; echo \"[$x]\"").await, "[]\n", "nothing of a's");
+    let again = pool.acquire("a").await.unwrap();
+    assert_eq!(run(&again, "echo $x; cat /tmp/note").await, "kept\nof a\n", "all of a's");
+    pool.stop().await.unwrap();
+    assert!(!a.is_alive() && !b.is_alive() && pool.statistics().total == 0);
+}
