@@ -181,9 +181,13 @@ impl Ledger {
         })
     }
 
-    /// Registers a sandbox that exists, or updates its entry; the first creation time and image stay.
+    /// Registers a sandbox that exists, or updates its entry; the first creation time and image stay. An error when somebody
+    /// else is making or removing it.
     pub fn upsert(&mut self, new: &NewSandbox, now_ms: u64) -> Result<Sandbox> {
-        self.change("register a sandbox", |transaction| {
+        let registered = self.change("register a sandbox", |transaction| {
+            if find(transaction, &new.name)?.is_some_and(|row| is_anothers(&row)) {
+                return Ok(None);
+            }
             let sql = "UPDATE sandboxes SET state = 'ready', session_key = ?2, scope = ?3, config_hash = ?4,
                 cdp_port = ?5, novnc_port = ?6, last_used_ms = ?7, changed_ms = ?7 WHERE name = ?1";
             let updated = transaction.execute(
@@ -201,7 +205,11 @@ impl Ledger {
             if updated == 0 {
                 put(transaction, new, SandboxState::Ready, now_ms, now_ms)?;
             }
-            find(transaction, &new.name)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            find(transaction, &new.name)
+        })?;
+        registered.ok_or_else(|| {
+            let message = format!("another process is making or removing the sandbox {}", new.name);
+            Error::new(ErrorKind::ConcurrentAccess, message).hint("try again when it is done")
         })
     }
 
@@ -283,6 +291,15 @@ impl Ledger {
                 && filter.kind.is_none_or(|kind| kind == sandbox.kind)
         });
         Ok(found)
+    }
+}
+
+/// Whether somebody alive is at work on it: whoever removes it, or another process that makes it.
+fn is_anothers(row: &Sandbox) -> bool {
+    match row.state {
+        SandboxState::Ready => false,
+        SandboxState::Reserved => row.owner_alive && row.owner_pid != std::process::id(),
+        SandboxState::Removing => row.owner_alive,
     }
 }
 

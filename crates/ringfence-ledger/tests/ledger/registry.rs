@@ -67,6 +67,20 @@ fn upsert_keeps_the_first_creation_time_and_image() {
 }
 
 #[test]
+fn what_is_being_removed_does_not_become_ready_again() {
+    let home = Home::new();
+    let mut ledger = home.open();
+    let new = sandbox("x");
+    ledger.reserve(&new, 1).unwrap();
+    assert_eq!(ledger.upsert(&new, 2).unwrap().state, SandboxState::Ready, "our own reservation");
+    ledger.begin_removal("x", RemovalGuard::Always, 3).unwrap().unwrap();
+    assert_eq!(ledger.upsert(&new, 4).unwrap_err().kind, ErrorKind::ConcurrentAccess);
+    assert_eq!(ledger.sandbox("x").unwrap().unwrap().state, SandboxState::Removing);
+    ledger.removal_failed("x", "stuck", 5).unwrap();
+    assert_eq!(ledger.upsert(&new, 6).unwrap().state, SandboxState::Ready, "nobody is at it any more");
+}
+
+#[test]
 fn a_lost_reservation_cannot_become_ready() {
     let home = Home::new();
     let mut ledger = home.open();

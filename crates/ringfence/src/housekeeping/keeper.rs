@@ -122,7 +122,10 @@ impl Housekeeper {
 
     /// Removes what `begin_removal` has given to us: the sandbox first, then its row.
     pub(super) async fn finish_removal(&self, lasting: &Arc<dyn Lasting>, name: &str) -> Result<()> {
-        match lasting.remove(name).await {
+        let unfinished = Unfinished { keeper: self, name };
+        let removed = lasting.remove(name).await;
+        std::mem::forget(unfinished);
+        match removed {
             Ok(()) => self.ledger().remove(name, now_ms()).map(drop),
             Err(error) => {
                 self.ledger().removal_failed(name, &error.chain(), now_ms())?;
@@ -144,6 +147,22 @@ impl Housekeeper {
             _ => format!("the provider {} of {} is not part of this program", kept.provider, kept.name),
         };
         Err(Error::new(ErrorKind::Unsupported, message))
+    }
+}
+
+/// A removal that is given up in the middle is left to the next sweep, and not to the end of this process.
+struct Unfinished<'a> {
+    keeper: &'a Housekeeper,
+    name: &'a str,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let _ = self.keeper.ledger().removal_failed(
+            self.name,
+            "the removal was given up in the middle",
+            now_ms(),
+        );
     }
 }
 

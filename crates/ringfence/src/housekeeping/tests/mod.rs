@@ -22,6 +22,8 @@ pub(crate) struct Shed {
     pub(crate) removals: Mutex<Vec<String>>,
     pub(crate) stuck: Mutex<Option<&'static str>>,
     pub(crate) down: Mutex<bool>,
+    /// Removals never end.
+    pub(crate) hangs: Mutex<bool>,
 }
 
 impl Shed {
@@ -59,6 +61,10 @@ impl Lasting for Shed {
     fn remove<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             self.removals.lock().unwrap().push(name.to_owned());
+            let hangs = *self.hangs.lock().unwrap();
+            if hangs {
+                std::future::pending::<()>().await;
+            }
             if *self.stuck.lock().unwrap() == Some(name) {
                 return Err(Error::new(ErrorKind::Internal, "it is stuck"));
             }

@@ -61,6 +61,20 @@ fn what_cannot_be_removed_stays_for_the_next_sweep_and_stops_nothing() {
 }
 
 #[test]
+fn a_sweep_that_is_given_up_leaves_the_rest_to_the_next() {
+    let yard = Yard::new();
+    yard.add("old", 8 * DAY, HOUR);
+    *yard.shed.hangs.lock().unwrap() = true;
+    let mut sweeping = Box::pin(yard.keeper.sweep(Prune::default(), Throttle::Off));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(sweeping.as_mut().poll(&mut context).is_pending());
+    drop(sweeping);
+    *yard.shed.hangs.lock().unwrap() = false;
+    assert_eq!(names(&sweep(&yard).removed), [("old", PruneReason::Leftover)]);
+    assert!(yard.registered().is_empty() && yard.shed.names().is_empty());
+}
+
+#[test]
 fn what_nobody_remembers_is_taken_in_or_removed_and_what_is_not_there_is_forgotten() {
     let yard = Yard::new();
     yard.shed.put("orphan", HOUR);
