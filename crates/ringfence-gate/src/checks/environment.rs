@@ -2,6 +2,7 @@
 
 use ringfence_model::{Severity, ViolationKind};
 
+use super::persistence::KEEPS_HISTORY;
 use super::{Check, Report};
 use crate::finding::Rule;
 use crate::path::AbsPath;
@@ -231,7 +232,7 @@ fn variable(cmd: &Cmd<'_>, assigned: &Assigned, report: &mut Report<'_>) {
         }
         "CDPATH" => report.add(SEARCH, span, "`CDPATH` makes `cd` go elsewhere"),
         "IFS" => report.add(SPLITTING, span, "`IFS` changes how words are split"),
-        "HISTFILE" | "HISTSIZE" | "HISTFILESIZE" | "HISTCONTROL" | "HISTIGNORE" => {
+        _ if KEEPS_HISTORY.contains(&name) => {
             report.add(HISTORY, span, format!("`{name}` changes what the history keeps"));
         }
         "NODE_OPTIONS" => {

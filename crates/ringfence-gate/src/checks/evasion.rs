@@ -213,7 +213,9 @@ fn wrapped(cmd: &Cmd<'_>, report: &mut Report<'_>) {
             || *index == 1
     });
     for (index, arg) in begins {
-        let Some(name) = arg.known().map(base_name) else { continue };
+        // Text with blanks, or a directory, names no program.
+        let program = |word: &&str| !word.contains(char::is_whitespace) && !word.ends_with('/');
+        let Some(name) = arg.known().filter(program).map(base_name) else { continue };
         let tail = &rest[index..];
         let bad = match name {
             "sudo" | "doas" | "pkexec" => tail.len() > 1,

@@ -79,6 +79,10 @@ const HISTORIES: &[&str] = &[
     ".local/share/fish/fish_history",
 ];
 
+/// Variables that say what the history keeps.
+pub(super) const KEEPS_HISTORY: &[&str] =
+    &["HISTFILE", "HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE"];
+
 /// Start-up files, hooks, timers, services; the history.
 #[derive(Debug)]
 pub(super) struct Persistence;
@@ -171,6 +175,14 @@ impl Check for Persistence {
             }
             "set" if cmd.rest().windows(2).any(|pair| pair[0].is("+o") && pair[1].is("history")) => {
                 report.add(HISTORY, cmd.span, "the history of the shell is switched off");
+            }
+            "unset"
+                if cmd
+                    .rest()
+                    .iter()
+                    .any(|arg| arg.known().is_some_and(|name| KEEPS_HISTORY.contains(&name))) =>
+            {
+                report.add(HISTORY, cmd.span, "the history of the shell is not kept any more");
             }
             "journalctl"
                 if cmd.rest().iter().any(|arg| {

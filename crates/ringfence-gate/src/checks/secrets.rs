@@ -120,6 +120,9 @@ impl Check for Secrets {
         if DATA.contains(&cmd.name) {
             return;
         }
+        for pattern in found_and_used(cmd) {
+            look(cmd, &pattern.val.with_globs(), pattern, report);
+        }
         for arg in paths(cmd) {
             look(cmd, &arg.val, arg, report);
             // `f=@/etc/shadow`, `--file=x`, `if=x`, `host:path`, `-I/path`.
@@ -132,6 +135,24 @@ impl Check for Secrets {
             }
         }
     }
+}
+
+/// The names that `find` looks for, when it runs something on what it finds: finding alone shows no content.
+fn found_and_used<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
+    let rest = cmd.rest();
+    let runs =
+        |arg: &Arg| arg.known().is_some_and(|word| matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir"));
+    if !matches!(cmd.name, "find" | "gfind") || !rest.iter().any(runs) {
+        return vec![];
+    }
+    let tests = |arg: &Arg| {
+        arg.known().is_some_and(|word| matches!(word, "-name" | "-iname" | "-path" | "-ipath" | "-wholename"))
+    };
+    let is_pattern = |index: &usize| {
+        let refused = index.checked_sub(2).is_some_and(|at| rest[at].is("!") || rest[at].is("-not"));
+        *index > 0 && tests(&rest[index - 1]) && !refused
+    };
+    (0..rest.len()).filter(is_pattern).map(|index| &rest[index]).collect()
 }
 
 /// The words of a command that may be files.

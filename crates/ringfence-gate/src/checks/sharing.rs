@@ -33,7 +33,8 @@ const LOSING: &[Words] = &[
     (&["gcloud", "az", "doctl", "flyctl", "heroku"], &[&["delete"], &["destroy"], &["apps:destroy"]]),
     (&["gsutil"], &[&["rm", "-r"], &["rb"]]),
     (&["git"], &[&["update-ref", "-d"], &["reflog", "expire", "--expire=now"], &["reflog", "delete"]]),
-    (&["redis-cli"], &[&["flushall"], &["FLUSHALL"], &["flushdb"], &["FLUSHDB"]]),
+    (&["mysqladmin", "mariadb-admin"], &[&["drop"]]),
+    (&["redis-cli", "valkey-cli"], &[&["flushall"], &["FLUSHALL"], &["flushdb"], &["FLUSHDB"]]),
 ];
 
 const SHOWING: &[Words] = &[
@@ -76,6 +77,25 @@ const STEERING: &[&str] = &[
 const SENDERS: &[&str] =
     &["curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "mail", "sendmail", "telnet"];
 
+/// Programs that send what they are told to a server of databases.
+const DATABASES: &[&str] = &[
+    "psql",
+    "mysql",
+    "mariadb",
+    "mysqladmin",
+    "mariadb-admin",
+    "mongosh",
+    "mongo",
+    "redis-cli",
+    "valkey-cli",
+    "sqlcmd",
+    "usql",
+    "cockroach",
+    "clickhouse-client",
+];
+
+const NETCATS: &[&str] = &["nc", "ncat", "netcat", "nc.traditional", "nc.openbsd", "pnetcat"];
+
 /// Publishing, loss elsewhere, secrets that programs print.
 #[derive(Debug)]
 pub(super) struct Sharing;
@@ -91,13 +111,20 @@ impl Check for Sharing {
 
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
         let name = cmd.name;
-        // What only shows what it would do.
-        let dry = ["--dry-run", "--help", "-h", "--dryrun"].iter().any(|word| cmd.has(word));
+        // What only shows what it would do. To clients of servers, `-h` is the host.
+        let helps = !DATABASES.contains(&name) && cmd.has("-h");
+        let dry = helps || ["--dry-run", "--help", "--dryrun"].iter().any(|word| cmd.has(word));
         if !dry && among(cmd, PUBLISHING) {
             report.add(PUBLISH, cmd.span, format!("`{name}` publishes for everybody"));
         }
         if !dry && among(cmd, LOSING) {
             report.add(LOSS, cmd.span, format!("`{name}` removes what cannot be brought back"));
+        }
+        if DATABASES.contains(&name)
+            && (cmd.rest().iter().any(|arg| drops_database(&arg.val.lossy(" ")))
+                || cmd.input.text.as_ref().is_some_and(|text| drops_database(&text.lossy(" "))))
+        {
+            report.add(LOSS, cmd.span, format!("`{name}` removes a whole database"));
         }
         let cluster_secret = name == "kubectl"
             && cmd.has("get")
@@ -127,10 +154,30 @@ impl Check for Sharing {
             let kind = word.split(':').next().unwrap_or_default().to_ascii_uppercase();
             word.contains(':') && ["EXEC", "SYSTEM", "SHELL"].contains(&kind.as_str())
         };
+        if NETCATS.contains(&name) && cmd.rest().iter().any(|arg| hands_over(arg.val.prefix())) {
+            report.add(TUNNEL, cmd.span, format!("`{name}` lets somebody else talk to a program here"));
+        }
         if name == "socat" && cmd.rest().iter().any(|arg| runs(arg.val.prefix())) {
             report.add(TUNNEL, cmd.span, "`socat` lets somebody else talk to a program here");
         }
     }
+}
+
+/// Whether an option of netcat names a program for whoever is at the other end.
+fn hands_over(word: &str) -> bool {
+    match word.strip_prefix("--") {
+        Some(long) => ["exec", "sh-exec", "lua-exec"].contains(&long.split('=').next().unwrap_or(long)),
+        None => word.strip_prefix('-').is_some_and(|letters| letters.contains(['e', 'c'])),
+    }
+}
+
+/// Whether a text for a client drops all that a database, or a schema, holds.
+fn drops_database(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let words: Vec<&str> =
+        text.split(|c: char| c.is_whitespace() || c == ';').filter(|w| !w.is_empty()).collect();
+    words.windows(2).any(|pair| pair[0] == "drop" && matches!(pair[1], "database" | "schema"))
+        || text.contains(".dropdatabase(")
 }
 
 fn among(cmd: &Cmd<'_>, table: &[Words]) -> bool {
