@@ -298,6 +298,9 @@ impl Manager {
         let provider = self.provider(&config.provider)?;
         self.sweep(config.prune).await;
         let place = Arc::new(Place::find(setup, &self.key_of(status))?);
+        for warning in &place.warnings {
+            (self.options.warn)(warning);
+        }
         let policy = policy(setup, &place, &slot.grants());
         let provider_options = if config.provider == "local" {
             setup.local_options(&self.options.require, self.options.stage.as_deref())?

@@ -14,6 +14,8 @@ use ringfence_workspace::{
 use super::who::RuntimeStatus;
 use crate::setup::Setup;
 
+/// The directory of an agent's workspace that describes what it can do.
+const SKILLS: &str = "skills";
 /// What everybody shares is called.
 const SHARED: &str = "shared";
 
@@ -33,17 +35,20 @@ pub struct Place {
     /// Where commands start.
     pub cwd: PathBuf,
     pub access: WorkspaceAccess,
+    /// What could not be brought along, and why; it stops nothing.
+    pub warnings: Vec<String>,
     /// Held against clean-up while the sandbox lives.
     own: Option<Workspace>,
 }
 
 impl Place {
-    /// Finds the directory for a scope; one of its own is made when it is missing, with the agent's bootstrap files.
+    /// Finds the directory for a scope; one of its own is made when it is missing, with the agent's bootstrap files and
+    /// skills.
     pub fn find(setup: &Setup, scope_key: &str) -> Result<Self> {
         let config = &setup.loaded.config;
         let access = access(config);
         if access != WorkspaceAccess::None {
-            return Ok(Self { cwd: setup.project.clone(), access, own: None });
+            return Ok(Self { cwd: setup.project.clone(), access, warnings: vec![], own: None });
         }
         let root = root(setup)?;
         let agents = Workspace::open(&setup.project, WorkspaceOptions::default())?;
@@ -55,8 +60,14 @@ impl Place {
             Sessions::open(&root, SessionOptions::default())?.session(scope_key, Mode::ReadWrite)?
         };
         own.seed(&agents, &BOOTSTRAP_FILES)?;
+        // A sandbox that sees the agent's workspace sees its skills there.
+        let skills = Path::new(SKILLS);
+        let warnings = match own.sync_directory(&agents, skills, skills) {
+            Ok(_) => vec![],
+            Err(error) => vec![format!("the agent's {SKILLS} are not in the sandbox: {}", error.chain())],
+        };
         let cwd = own.host_path().canonicalize().map_err(|error| cannot_make(own.host_path(), error))?;
-        Ok(Self { cwd, access, own: Some(own) })
+        Ok(Self { cwd, access, warnings, own: Some(own) })
     }
 
     /// Where a scope would work, and what it sees there of the agent's workspace. Nothing is made.
@@ -72,7 +83,7 @@ impl Place {
 
     /// Where those without a fence work.
     pub(super) fn of_the_project(setup: &Setup) -> Self {
-        Self { cwd: setup.project.clone(), access: WorkspaceAccess::Rw, own: None }
+        Self { cwd: setup.project.clone(), access: WorkspaceAccess::Rw, warnings: vec![], own: None }
     }
 
     /// Whether it has a directory of its own.

@@ -185,6 +185,28 @@ async fn what_a_sandbox_sees_of_the_workspace() {
 }
 
 #[tokio::test]
+async fn skills_come_along_and_what_does_not_is_told() {
+    let room = Room::new(json!({ "provider": "counting", "scope": "session", "workspaceAccess": "none" }));
+    let skills = room.project.join("skills/draw");
+    std::fs::create_dir_all(&skills).unwrap();
+    std::fs::write(skills.join("SKILL.md"), "first").unwrap();
+    let (_, place) = room.manager.context(SESSION).await.unwrap().unwrap();
+    let copy = place.cwd.join("skills/draw/SKILL.md");
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), "first");
+
+    std::fs::write(skills.join("SKILL.md"), "second").unwrap();
+    room.manager.rebuild(SESSION).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), "second", "as they are when a sandbox is made");
+    assert!(room.warnings.lock().unwrap().is_empty());
+
+    // A file that may have another name outside is not brought along; the sandbox is made all the same.
+    std::fs::hard_link(skills.join("SKILL.md"), room.project.join("other name")).unwrap();
+    room.manager.rebuild(SESSION).await.unwrap();
+    let warnings = room.warnings.lock().unwrap();
+    assert!(warnings.len() == 1 && warnings[0].contains("skills are not in the sandbox"), "{warnings:?}");
+}
+
+#[tokio::test]
 async fn what_all_share_is_the_root_itself() {
     let room = Room::new(json!({ "provider": "counting", "scope": "shared", "workspaceAccess": "none",
         "workspaceRoot": "~/rooms" }));
