@@ -18,7 +18,8 @@
 //! | [`tree`], [`search`] | listing, measuring and searching |
 //! | [`edit`], [`patch`] | changing text |
 //! | [`sessions`] | many workspaces below one directory: names, layout, clean-up |
-//! | [`seed`], [`media`] | files brought in from outside |
+//! | [`seed`], [`media`], [`remote`] | files brought in from outside |
+//! | [`outbound`] | which file an agent means by the name of media |
 //! | [`map`] | host paths and the paths inside a container |
 //!
 //! **Invariant:** after a workspace is opened, no path of the host is ever resolved again for it.
@@ -36,8 +37,10 @@ mod walk;
 pub mod edit;
 pub mod map;
 pub mod media;
+pub mod outbound;
 pub mod patch;
 pub mod path;
+pub mod remote;
 pub mod search;
 pub mod seed;
 pub mod sessions;
@@ -49,8 +52,10 @@ pub use edit::Occurrence;
 pub use guard::Guard;
 pub use map::{Mount, MountMode, PathMap};
 pub use media::{MediaPlace, StagedMedia};
+pub use outbound::MediaSource;
 pub use patch::{Patch, PatchReport};
 pub use path::clean_input;
+pub use remote::RemoteMedia;
 pub use search::{Match, SearchOptions, SearchReport};
 pub use seed::BOOTSTRAP_FILES;
 pub use sessions::{SessionOptions, Sessions};
