@@ -52,6 +52,12 @@ static void *swap(void *unused) {
   return 0;
 }
 
+// Nobody changes anything: the name comes and goes outside.
+static void *rest(void *unused) {
+  (void)unused;
+  return 0;
+}
+
 static void try_create(void) {
   int fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT, 0644);
   if (fd >= 0) {
@@ -153,6 +159,7 @@ int main(int argc, char **argv) {
     wanted = denied;
     harmless = "/usr/bin/env";
   }
+  if (!strcmp(name, "poll")) { attempt = try_read; other = rest; harmless = ".env"; }
   if (!strcmp(name, "mkdir")) { attempt = try_mkdir; wanted = ".git/hooks"; harmless = "ok"; }
   if (!strcmp(name, "rename")) attempt = try_rename;
   if (!strcmp(name, "link")) { attempt = try_link; close(open("source", O_WRONLY | O_CREAT, 0644)); }

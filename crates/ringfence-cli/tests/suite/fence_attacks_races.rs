@@ -4,6 +4,7 @@
 //! judges the call. Names that did not exist at the start are refused by its verdict alone; so it makes such
 //! calls itself, and Landlock refuses them to everybody inside.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::suite::fence_support::{Fenced, Launcher, RACES, for_every_launcher, names, wait_until};
@@ -12,6 +13,7 @@ use crate::suite::support::Room;
 for_every_launcher! {
     no_race_creates_a_protected_name,
     no_race_of_directories_creates_a_protected_name,
+    who_waits_for_a_denied_name_does_not_read_it,
 }
 
 const RACES_OF_ONE_NAME: [&str; 13] = [
@@ -77,6 +79,31 @@ fn no_race_creates_a_protected_name(launcher: Launcher) {
         let made = [".git", ".ringfence"].map(|name| names(&room.project.join("n").join(name)));
         assert!(made.iter().all(Vec::is_empty), "{race}: {made:?}\n{ran:?}");
     }
+}
+
+/// A name that is looked at while it is not there, and opened when it is.
+fn who_waits_for_a_denied_name_does_not_read_it(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.helper(&RACES);
+    let over = AtomicBool::new(false);
+    let come_and_go = || {
+        while !over.load(Ordering::Relaxed) {
+            room.write("new", "canary");
+            std::fs::rename(room.project.join("new"), room.project.join(".env")).unwrap();
+            std::thread::sleep(Duration::from_micros(300));
+            std::fs::remove_file(room.project.join(".env")).unwrap();
+        }
+    };
+    let (fenced, unfenced) = std::thread::scope(|scope| {
+        scope.spawn(come_and_go);
+        let fenced = room.fenced("./races poll 2");
+        let won = || !RACES.unfenced(&["poll", "0.1"], &room.project).contains(" 0 leaks");
+        let unfenced = wait_until(PATIENCE, won);
+        over.store(true, Ordering::Relaxed);
+        (fenced, unfenced)
+    });
+    assert!(unfenced, "the helper reads nothing outside either");
+    assert!(tries(&fenced) > 20 && fenced.stdout.contains(" 0 leaks"), "{fenced:?}");
 }
 
 fn no_race_of_directories_creates_a_protected_name(launcher: Launcher) {

@@ -33,7 +33,15 @@ impl Supervisor<'_> {
             PathOutcome::Private => DenyReason::Unlisted,
             PathOutcome::Allowed => return Answer::Continue,
         };
-        if !host_has(path) || (reason != DenyReason::Denied && host_refuses(path, access)) {
+        if !host_has(path) {
+            // The kernel would look again, and the name may have come meanwhile.
+            return if reason == DenyReason::Denied {
+                Answer::Done(Err(self.why_unreachable()))
+            } else {
+                Answer::Continue
+            };
+        }
+        if reason != DenyReason::Denied && host_refuses(path, access) {
             return Answer::Continue;
         }
         refusal(Denial::of_path(operation, path, access, reason, &decision), &decision)

@@ -163,9 +163,9 @@ impl Supervisor<'_> {
     }
 
     /// What the kernel says of a path that leads nowhere.
-    fn why_unreachable(&self) -> Errno {
+    pub(super) fn why_unreachable(&self) -> Errno {
         let Some(root) = &self.root else { return Errno::ACCESS };
-        target::reach(root.as_fd(), &self.path).err().unwrap_or(Errno::ACCESS)
+        target::reach(root.as_fd(), &self.path).err().unwrap_or(Errno::NOENT)
     }
 }
 
