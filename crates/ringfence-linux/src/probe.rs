@@ -141,6 +141,18 @@ pub fn seccomp_notify() -> Trial {
     })
 }
 
+/// Whether the supervisor can be woken on the processor of the caller. Says nothing where there is no
+/// supervisor at all.
+#[must_use]
+pub fn sync_wake_up() -> Trial {
+    let program = seccomp::combined_program(&NotifySet::full());
+    in_child(0, || {
+        rustix::thread::set_no_new_privs(true)?;
+        let listener = seccomp::install_listener(&program).map_err(errno)?;
+        seccomp::set_sync_wake_up(listener.fd.as_fd()).map_err(errno)
+    })
+}
+
 /// What the supervisor needs of a supervised process: reading its memory, and taking its descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessAccess {

@@ -121,11 +121,16 @@ impl Ground {
             landlock: (abi > 0).then_some((abi, view.landlock)),
             without_tcp: false,
             rlimits: self.limits.rlimits.clone(),
-            filter: filter(self.precision),
+            filter: filter(self.precision, self.limits.uncounted_processes),
             supervised,
             unsupervised_filter: spare.then(seccomp::static_program),
         };
-        let watched = Watched { fixed: view.fixed, kept: view.kept, ..Watched::default() };
+        let watched = Watched {
+            fixed: view.fixed,
+            kept: view.kept,
+            most_processes: self.limits.uncounted_processes,
+            ..Watched::default()
+        };
         Ok(Built { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
     }
 
@@ -210,7 +215,12 @@ impl Ground {
             supervised: true,
             unsupervised_filter: spare.then(|| seccomp::shared_program(alone, &NotifySet::off())),
         };
-        let watched = Watched { fixed: view.fixed, kept: view.kept, ..Watched::default() };
+        let watched = Watched {
+            fixed: view.fixed,
+            kept: view.kept,
+            most_processes: self.limits.uncounted_processes,
+            ..Watched::default()
+        };
         let degraded = without_namespaces(abi, self.precision, &view.by_supervisor);
         Ok(Built {
             launcher: Launcher::Landlock,
@@ -325,11 +335,12 @@ fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf])
     degraded
 }
 
-fn filter(precision: Precision) -> Vec<seccomp::sock_filter> {
+fn filter(precision: Precision, uncounted_processes: Option<u64>) -> Vec<seccomp::sock_filter> {
+    let forks = uncounted_processes.is_some();
     match precision {
         Precision::Off => seccomp::static_program(),
-        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, ..NotifySet::full() }),
-        Precision::Writes => seccomp::combined_program(&NotifySet::writes()),
+        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, forks, ..NotifySet::full() }),
+        Precision::Writes => seccomp::combined_program(&NotifySet { forks, ..NotifySet::writes() }),
     }
 }
 

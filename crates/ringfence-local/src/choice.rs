@@ -22,6 +22,8 @@ pub(crate) struct Chosen {
     unsupervised: AtomicBool,
     /// The last run could not lay its traps out.
     untrapped: AtomicBool,
+    /// The kernel wakes the supervisor wherever it likes.
+    slow: AtomicBool,
 }
 
 impl Chosen {
@@ -35,7 +37,19 @@ impl Chosen {
                     .to_owned(),
             );
         }
+        if self.slow.load(Ordering::Relaxed) {
+            assurance.degraded.push(
+                "this kernel cannot wake the supervisor on the caller's processor (Linux 6.6 can): each call it \
+                 looks at takes several times as long"
+                    .to_owned(),
+            );
+        }
         assurance
+    }
+
+    /// Whether the supervisor is woken on the caller's processor.
+    pub(crate) fn is_woken_at_once(&self, at_once: bool) {
+        self.slow.store(!at_once, Ordering::Relaxed);
     }
 
     /// Whether the traps that were planned for a run are there.
@@ -95,6 +109,7 @@ fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>
                     why,
                     unsupervised: AtomicBool::default(),
                     untrapped: AtomicBool::default(),
+                    slow: AtomicBool::default(),
                 };
                 let assurance = chosen.assurance(ground);
                 launcher::refuse_unless_held(&ground.options.required, launcher, &assurance, &chosen.why)?;

@@ -15,6 +15,8 @@ pub(crate) struct LimitPlan {
     limits: Limits,
     cgroup: cgroup::Limits,
     pub(crate) rlimits: Vec<Rlimit>,
+    /// Kept by the kernel for the user, who is not told when it is reached.
+    pub(crate) uncounted_processes: Option<u64>,
     pub(crate) degraded: Vec<String>,
 }
 
@@ -24,6 +26,7 @@ impl LimitPlan {
             limits: limits.clone(),
             cgroup: cgroup::Limits::default(),
             rlimits: vec![Rlimit { resource: libc::RLIMIT_CORE, soft: 0, hard: 0 }],
+            uncounted_processes: None,
             degraded: vec![],
         };
         plan.rlimit(libc::RLIMIT_CPU, limits.max_cpu_seconds);
@@ -68,7 +71,10 @@ impl LimitPlan {
                 Support::No { reason } if rustix::process::geteuid().is_root() => {
                     self.degraded.push(format!("the number of processes is not limited: {reason}"));
                 }
-                Support::No { .. } => self.rlimit(libc::RLIMIT_NPROC, Some(processes)),
+                Support::No { .. } => {
+                    self.rlimit(libc::RLIMIT_NPROC, Some(processes));
+                    self.uncounted_processes = Some(processes);
+                }
             }
         }
     }

@@ -443,7 +443,7 @@ struct Attendant<'a, F, T> {
 impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Attend for Attendant<'_, F, T> {
     fn listener(&mut self, listener: &OwnedFd) {
         // Without it each call pays two wake-ups across processors; older kernels do not know it.
-        let _ = seccomp::set_sync_wake_up(listener.as_fd());
+        self.chosen.is_woken_at_once(seccomp::set_sync_wake_up(listener.as_fd()).is_ok());
         self.chosen.has_traps(!self.traps.are_missing());
     }
 

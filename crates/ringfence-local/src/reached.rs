@@ -31,14 +31,18 @@ pub(crate) fn by_one_process(limits: &Limits, end: &End, outputs: &[&Capture]) -
     if let Some(limit) = limits.max_file_size_bytes
         && ended_by(Signal::XFSZ)
     {
-        let message = format!("a file grew beyond the limit of {}", size(limit));
+        let limit = size(limit);
+        let message = format!("a file of {limit} was to grow beyond the limit of {limit}; it did not");
         reached.push(violation("fileSize", end.signal.is_some(), message));
     }
     if let Some(limit) = limits.max_cpu_seconds
         && (ended_by(Signal::XCPU)
             || (ended_by(Signal::KILL) && end.cpu_us.is_some_and(|used| used / 1_000_000 >= limit)))
     {
-        let message = format!("the limit of {limit} s of CPU time was reached");
+        let used = end.cpu_us.map_or_else(String::new, |used| {
+            format!("; {}.{} s were used", used / 1_000_000, used / 100_000 % 10)
+        });
+        let message = format!("the limit of {limit} s of CPU time was reached{used}");
         reached.push(violation("cpu", end.signal.is_some(), message));
     }
     if let Some(limit) = limits.max_output_bytes {
@@ -94,6 +98,22 @@ pub(crate) fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limit_and_amount_are_told() {
+        let limits =
+            Limits { max_cpu_seconds: Some(1), max_file_size_bytes: Some(1 << 20), ..Limits::default() };
+        let told = |signal: Signal, cpu_us| {
+            let signal = Some(signal.as_raw());
+            let end = End { timed_out: false, signal, exit_code: 1, cpu_us };
+            by_one_process(&limits, &end, &[]).into_iter().map(|told| told.message).collect::<Vec<_>>()
+        };
+        let cpu = "the limit of 1 s of CPU time was reached";
+        assert_eq!(told(Signal::XCPU, Some(1_090_000)), [format!("{cpu}; 1.0 s were used")]);
+        assert_eq!(told(Signal::XCPU, None), [cpu]);
+        let size = "a file of 1 MiB was to grow beyond the limit of 1 MiB; it did not";
+        assert_eq!(told(Signal::XFSZ, None), [size]);
+    }
 
     #[test]
     fn sizes_are_for_people() {

@@ -83,6 +83,8 @@ pub(crate) enum Call {
         address: u64,
         length: u64,
     },
+    /// Makes a process or a thread.
+    Fork,
     /// Wants a handle of a process.
     Handle {
         pid: i32,
@@ -161,6 +163,9 @@ impl Call {
             }
             libc::SYS_setxattr | libc::SYS_removexattr => change(Operation::Xattr, cwd(0), Last::Follow),
             libc::SYS_lsetxattr | libc::SYS_lremovexattr => change(Operation::Xattr, cwd(0), Last::Name),
+            libc::SYS_clone => Self::Fork,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_fork | libc::SYS_vfork => Self::Fork,
             libc::SYS_pidfd_open => Self::Handle { pid: int(0) },
             libc::SYS_connect => Self::Connect { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_bind => Self::Bind { socket: int(0), address: args[1], length: args[2] },

@@ -12,6 +12,7 @@
 
 mod ask;
 mod call;
+mod crowd;
 mod deed;
 mod git_config;
 mod hidden;
@@ -65,6 +66,8 @@ pub struct Watched {
     pub kept: Vec<PathBuf>,
     /// The sandbox sees the host's own files: no mount stands behind a verdict.
     pub shared: Option<Shared>,
+    /// More processes and threads of this user the kernel refuses, which nobody else tells of.
+    pub most_processes: Option<u64>,
 }
 
 /// Serves the notifications of one sandbox.
@@ -93,6 +96,7 @@ pub struct Supervisor<'a> {
     unnamed: Option<i32>,
     /// Flags and mode behind the pointer of an `openat2`.
     how: (i32, u32),
+    crowd: crowd::Crowd,
     /// Why the path could not be read.
     unread: Option<Errno>,
     powers: deed::Powers,
@@ -146,6 +150,7 @@ impl<'a> Supervisor<'a> {
             source: None,
             unnamed: None,
             how: (0, 0),
+            crowd: crowd::Crowd::default(),
             unread: None,
             powers: deed::Powers::of_this_thread(),
             umask: deed::Umask::default(),
@@ -226,6 +231,10 @@ impl<'a> Supervisor<'a> {
             Call::Bind { address, length, .. } => self.bind(tid, address, length),
             Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
+            Call::Fork => {
+                self.one_more(tid);
+                Answer::Continue
+            }
             Call::Handle { .. } | Call::Other => Answer::Continue,
         };
         match answer {

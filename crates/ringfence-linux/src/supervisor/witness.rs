@@ -73,6 +73,16 @@ pub(super) fn refused_call(tid: i32, entry: &DenyEntry) -> Violation {
     }
 }
 
+/// The kernel refuses the process that `tid` wants to make.
+pub(super) fn too_many_processes(tid: i32, limit: u64, there: u64) -> Violation {
+    let message = format!("the limit of {limit} processes at once was reached; there are {there}");
+    let kind = ViolationKind::ResourceLimit;
+    Violation {
+        rule: Some("limits.processes".to_owned()),
+        ..seen(&format!("/proc/{tid}"), kind, Operation::Limit, "processes".to_owned(), message)
+    }
+}
+
 /// What is known of every call that was refused.
 fn seen(
     process: &str,

@@ -46,7 +46,7 @@ pub(super) fn checks(place: &Place<'_>) -> Vec<Check> {
     let abi = landlock::abi();
     checks.push(landlock_rules(abi, if abi > 0 { Some(probe::landlock(abi)) } else { None }));
     checks.push(seccomp_filter(probe::seccomp_filter()));
-    checks.push(seccomp_notify(seccomp::notify_supported(), probe::seccomp_notify()));
+    checks.push(seccomp_notify(seccomp::notify_supported(), probe::seccomp_notify(), probe::sync_wake_up()));
     checks.push(process_access(probe::process_access()));
     checks
 }
@@ -259,12 +259,26 @@ pub(super) fn seccomp_filter(trial: Trial) -> Check {
     }
 }
 
-pub(super) fn seccomp_notify(known: bool, trial: Trial) -> Check {
+pub(super) fn seccomp_notify(known: bool, trial: Trial, sync: Trial) -> Check {
     const ID: &str = "seccompNotify";
     const TITLE: &str = "seccomp user notification";
     let cost = "refusals still happen but are not reported exactly, and nobody can be asked";
     match trial.error() {
-        None => Check::new(ID, TITLE, Status::Ok, "a listener can be installed"),
+        None => match sync.error() {
+            None => Check::new(
+                ID,
+                TITLE,
+                Status::Ok,
+                "a listener can be installed, and is woken on the caller's processor",
+            ),
+            Some(error) => {
+                let found =
+                    format!("a listener can be installed, but is woken on another processor ({error})");
+                Check::new(ID, TITLE, Status::Degraded, found)
+                    .costs("each call that the supervisor looks at takes several times as long")
+                    .remedy("use Linux 6.6 or newer")
+            }
+        },
         Some(error) if error.raw_os_error() == Some(libc::EBUSY) => Check::new(
             ID,
             TITLE,

@@ -86,9 +86,14 @@ fn landlock_is_optional_unless_the_kernel_has_it_and_refuses() {
 
 #[test]
 fn a_supervisor_above_is_recognised() {
-    let check = kernel::seccomp_notify(true, Trial::Refused(Errno::BUSY));
+    let check = kernel::seccomp_notify(true, Trial::Refused(Errno::BUSY), Trial::Works);
     assert!(check.found.contains("inside another sandbox"), "{check:?}");
-    assert!(kernel::seccomp_notify(false, Trial::Refused(Errno::INVAL)).found.contains("has none"));
+    let check = kernel::seccomp_notify(true, Trial::Works, Trial::Refused(Errno::INVAL));
+    assert!(check.status == Status::Degraded && check.found.contains("another processor"), "{check:?}");
+    assert_eq!(kernel::seccomp_notify(true, Trial::Works, Trial::Works).status, Status::Ok);
+    assert!(
+        kernel::seccomp_notify(false, Trial::Refused(Errno::INVAL), Trial::Works).found.contains("has none")
+    );
 }
 
 #[test]
@@ -101,7 +106,7 @@ fn every_loss_has_a_cost_and_a_remedy() {
         kernel::fresh_proc(no, no, &USER),
         kernel::namespaces(no, &[], &USER),
         kernel::seccomp_filter(no),
-        kernel::seccomp_notify(true, no),
+        kernel::seccomp_notify(true, no, no),
         kernel::landlock_rules(0, None),
         kernel::process_access(ProcessAccess { memory: no, descriptors: Trial::Works }),
         machine::limits(&Probe { memory: none.clone(), pids: some }),

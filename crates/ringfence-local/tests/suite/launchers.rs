@@ -218,10 +218,6 @@ pub(super) fn of_the_machine() -> Excuses {
         excuses
             .extend([("limit/memory-is-of-all-together", why), ("limit/memory-covers-private-files", why)]);
     }
-    if !matches!(probe.pids, Support::Yes { .. }) {
-        let why = "this user has no control group: the kernel refuses new processes and does not say so";
-        excuses.extend([("limit/processes", why), ("limit/fork-bomb", why)]);
-    }
     excuses
 }
 
