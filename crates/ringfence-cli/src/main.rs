@@ -6,6 +6,7 @@
 //! | [`answer`] | answering the questions of agents that have nobody else to ask |
 //! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
+//! | [`elsewhere`] | commands in sandboxes of other providers |
 //! | [`gate`] | what is judged before it runs |
 //! | [`run`], [`session`], `mcp`, [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`sandboxes`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
@@ -25,6 +26,7 @@ mod check;
 mod completions;
 mod config;
 mod doctor;
+mod elsewhere;
 mod explain;
 mod gate;
 mod grants;
@@ -55,6 +57,11 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::local::STAGE_ARGUMENT) {
         ringfence::local::run_stage();
     }
+    // What holds commands in a container, told so by the one who made that; nothing a person would call either.
+    #[cfg(target_os = "linux")]
+    if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::local::guest::GUEST_ARGUMENT) {
+        return guest();
+    }
     // What reads code for the gate, locked in; nothing a person would call either.
     if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::gate::READ_CODE) {
         return ringfence::gate::serve_reader();
@@ -69,6 +76,16 @@ fn main() -> ExitCode {
         Err(error) if output::nobody_reads(&error) => ExitCode::SUCCESS,
         Err(error) if is_run => report::failure(&error),
         Err(error) => report::failure_of_inquiry(&error),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn guest() -> ExitCode {
+    let input = std::io::BufReader::new(std::io::stdin());
+    // Whoever uses it was told on standard output what went wrong.
+    match ringfence::local::guest::serve(input, std::io::stdout(), std::env::vars_os().collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(report::OWN_FAILURE),
     }
 }
 

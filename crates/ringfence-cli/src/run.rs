@@ -24,7 +24,7 @@ use crate::advice::{self, Adviser};
 use crate::approve::{self, Desk};
 use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox, Shell};
 use crate::gate::{self, Judged};
-use crate::report;
+use crate::{elsewhere, report};
 
 pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
     begin(args, Advice::None)
@@ -57,6 +57,9 @@ fn begin(args: Box<Run>, advice: Advice) -> Result<ExitCode> {
     }
     if setup.is_switched_off() {
         return run_unsandboxed(&args, &setup, &request, &judged);
+    }
+    if setup.loaded.config.provider != "local" {
+        return run_elsewhere(&args, &setup, &request, &judged, desk);
     }
     let adviser = match advice {
         Advice::OnWhatIsTyped if interactive => Adviser::new(&setup)?,
@@ -148,6 +151,31 @@ fn run_unsandboxed(args: &Run, setup: &Setup, request: &ExecRequest, judged: &Ju
     let timeout = setup.loaded.config.limits.timeout_ms.map(Duration::from_millis);
     let outcome = unsandboxed::run(request, &setup.env, &setup.project, output, timeout);
     ledger.close(&outcome, vec![]);
+    let result = outcome?;
+    show(args, &result)?;
+    Ok(report::exit_code(&result))
+}
+
+/// In a sandbox of another provider.
+fn run_elsewhere(
+    args: &Run,
+    setup: &Setup,
+    request: &ExecRequest,
+    judged: &Judged,
+    desk: Option<Desk>,
+) -> Result<ExitCode> {
+    let ledger = Ledger::new(setup, request, judged);
+    ledger.hear(&ExecEvent::Launched);
+    let output = if args.json { elsewhere::Output::Kept } else { elsewhere::Output::Passed };
+    let approval = desk.as_ref().map(Desk::approval);
+    let mut outcome = elsewhere::run(setup, &args.sandbox.require, request, approval, output);
+    if let Ok(result) = &mut outcome {
+        if !args.json && !args.quiet {
+            report::refusals(result);
+        }
+        setup.finish(result);
+    }
+    ledger.close(&outcome, desk.map(Desk::settled).unwrap_or_default());
     let result = outcome?;
     show(args, &result)?;
     Ok(report::exit_code(&result))

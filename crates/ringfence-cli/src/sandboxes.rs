@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence::config::{self, Loaded};
+use ringfence::containers;
 use ringfence::fence::{BoxFuture, wait_for};
 use ringfence::housekeeping::{Housekeeper, Kept, Removal, Selection, Throttle, ends_with_process};
 use ringfence::ledger::{PruneReason, now_ms};
@@ -191,7 +192,8 @@ impl House {
     fn open() -> Result<Self> {
         let places = Places::find(None)?;
         let loaded = config::load(&places.load_options())?;
-        let keeper = Housekeeper::open(&places.ledger_file())?;
+        let ledger = places.ledger_file();
+        let keeper = containers::looked_after(Housekeeper::open(&ledger)?, &ledger, &places.env);
         Ok(Self { keeper, loaded })
     }
 

@@ -10,6 +10,8 @@ mod suite {
     pub(crate) mod cli_help;
     pub(crate) mod cli_records;
     pub(crate) mod cli_sandboxes;
+    #[cfg(all(feature = "docker", target_os = "linux"))]
+    pub(crate) mod docker;
     pub(crate) mod fence_attacks_kernel;
     pub(crate) mod fence_attacks_paths;
     pub(crate) mod fence_attacks_races;

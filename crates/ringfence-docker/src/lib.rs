@@ -8,6 +8,7 @@
 //! | [`plan`] | from options and policy to a specification |
 //! | [`options`] | the configuration, checked: what a container is made of, its name and its hash |
 //! | [`lifecycle`] | inspect, use again, make anew, or leave alone with a hint |
+//! | [`register`] | the ledger's register: who makes a container, who uses it, which ones are ours |
 //! | [`guest`] | our own program inside: exact violations, limits, live approval |
 //! | `filter` | the system calls of a container with a guest |
 //! | [`exec`] | the one thing the file bridge needs: a script run in a container |
@@ -25,6 +26,7 @@ pub mod lifecycle;
 pub mod options;
 pub mod plan;
 pub mod provider;
+pub mod register;
 pub mod sandbox;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -27,8 +27,9 @@ pub const BASE_IMAGE: &str = "debian:bookworm-slim";
 /// A set-up command installs things; it may take its time.
 const SETUP: Duration = Duration::from_secs(30 * 60);
 
-/// Two processes may make the same container at once; one of them finds it made.
-const ATTEMPTS: usize = 5;
+/// Two processes may make the same container at once; one of them waits until it is made.
+const SOON: Duration = Duration::from_millis(200);
+const ATTEMPTS: usize = 3000;
 
 /// What is remembered about containers beyond what the engine knows.
 pub trait Records: Send + Sync + std::fmt::Debug {
@@ -38,14 +39,22 @@ pub trait Records: Send + Sync + std::fmt::Debug {
     /// The hash it was made with, for a container that lacks the label.
     fn config_hash(&self, container: &str) -> Result<Option<String>>;
 
-    /// It is about to be made.
-    fn reserve(&self, spec: &ContainerSpec, scope_key: &str) -> Result<()>;
+    /// It is not there and is about to be made.
+    fn reserve(&self, spec: &ContainerSpec, scope_key: &str) -> Result<Making>;
 
     /// It runs and is used now. `hash` is what it was made with, which for one that was kept is an old one.
     fn ready(&self, spec: &ContainerSpec, scope_key: &str, hash: &str) -> Result<()>;
 
     /// It is gone.
     fn removed(&self, container: &str) -> Result<()>;
+}
+
+/// Who makes a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Making {
+    Ours,
+    /// Another process is at it; it is there soon.
+    Anothers,
 }
 
 /// Remembers nothing: every container that runs is taken for one in use.
@@ -61,8 +70,8 @@ impl Records for Forgetful {
         Ok(None)
     }
 
-    fn reserve(&self, _: &ContainerSpec, _: &str) -> Result<()> {
-        Ok(())
+    fn reserve(&self, _: &ContainerSpec, _: &str) -> Result<Making> {
+        Ok(Making::Ours)
     }
 
     fn ready(&self, _: &ContainerSpec, _: &str, _: &str) -> Result<()> {
@@ -118,6 +127,10 @@ impl Wanted<'_> {
         let mut replaced = false;
         for _ in 0..ATTEMPTS {
             let Some(found) = engine.inspect(&self.spec.name).await? else {
+                if self.records.reserve(self.spec, self.scope_key)? == Making::Anothers {
+                    engine.pause(SOON).await;
+                    continue;
+                }
                 match self.create(engine).await {
                     Err(error) if is_taken(&error) => continue,
                     Err(error) => return Err(error),
@@ -202,9 +215,17 @@ impl Wanted<'_> {
     }
 
     async fn create(&self, engine: &Engine) -> Result<()> {
-        self.records.reserve(self.spec, self.scope_key)?;
-        ensure_image(engine, &self.spec.image, self.progress).await?;
-        engine.create(self.spec, self.extras).await?;
+        let made = async {
+            ensure_image(engine, &self.spec.image, self.progress).await?;
+            engine.create(self.spec, self.extras).await
+        };
+        if let Err(error) = made.await {
+            // Nothing of it is there, or it is another's.
+            if !is_taken(&error) {
+                self.records.removed(&self.spec.name)?;
+            }
+            return Err(error);
+        }
         let begun = async {
             engine.start(&self.spec.name).await?;
             self.set_up(engine).await

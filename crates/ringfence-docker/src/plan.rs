@@ -53,6 +53,8 @@ pub struct ProviderOptions {
     pub precision: Option<String>,
     /// Like `DOCKER_HOST`.
     pub engine: Option<String>,
+    /// The ledger that containers are registered in. None: nothing is remembered about them.
+    pub ledger: Option<PathBuf>,
     /// The person's home, whose secrets no container sees.
     pub home: Option<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! Makes, lists and destroys sandboxes.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,8 +16,10 @@ use crate::filter;
 use crate::guest::link::Listeners;
 use crate::guest::{self, GuestProgram, Link, inside};
 use crate::lifecycle::{Forgetful, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
+use crate::options::identity::{LABEL_REGISTRY, registry_mark};
 use crate::options::{ContainerSpec, Mount};
 use crate::plan::{GuestMode, ProviderOptions, specify};
+use crate::register::Register;
 use crate::sandbox::{Afterwards, DockerSandbox, Parts};
 
 /// The name it is registered under.
@@ -25,7 +28,9 @@ pub const KIND: &str = "docker";
 /// Makes sandboxes that are containers.
 #[derive(Debug)]
 pub struct DockerProvider {
+    /// Used by sandboxes that name no ledger.
     records: SharedRecords,
+    registers: Mutex<BTreeMap<PathBuf, Arc<Register>>>,
     engines: tokio::sync::Mutex<BTreeMap<Endpoint, Engine>>,
     live: Mutex<BTreeMap<String, Weak<DockerSandbox>>>,
     /// One container is made by one at a time.
@@ -43,6 +48,7 @@ impl DockerProvider {
     pub fn new(records: SharedRecords) -> Self {
         Self {
             records,
+            registers: Mutex::default(),
             engines: tokio::sync::Mutex::default(),
             live: Mutex::default(),
             making: Mutex::default(),
@@ -75,11 +81,20 @@ impl DockerProvider {
         let mut extras = Extras { tied: scope_key.is_none(), ..extras(&program) };
         extras.labels.insert(LABEL_WORKSPACE.to_owned(), options.cwd.to_string_lossy().into_owned());
         let progress = options.hooks.progress.clone();
+        let register = own.ledger.as_deref().map(|ledger| self.register(ledger)).transpose()?;
+        // One that goes with its sandbox is nothing to look after.
+        if let Some(ledger) = own.ledger.as_ref().filter(|_| scope_key.is_some()) {
+            extras.labels.insert(LABEL_REGISTRY.to_owned(), registry_mark(ledger));
+        }
+        let records: SharedRecords = match &register {
+            Some(register) => Arc::clone(register) as _,
+            None => Arc::clone(&self.records),
+        };
         let wanted = Wanted {
             spec: &spec,
             extras: &extras,
             scope_key: &key,
-            records: &*self.records,
+            records: &*records,
             progress: progress.as_ref(),
             now_ms,
         };
@@ -106,9 +121,23 @@ impl DockerProvider {
                 return Err(error);
             }
         };
+        let held = match (&register, &afterwards) {
+            (Some(register), Afterwards::Keep) => register.hold(&spec.name)?,
+            _ => None,
+        };
         let map = spec.path_map();
-        let parts = Parts { id, engine, container: spec.name, link, map, notes, afterwards };
+        let parts = Parts { id, engine, container: spec.name, link, map, notes, afterwards, held };
         Ok(Arc::new(DockerSandbox::new(parts)))
+    }
+
+    fn register(&self, ledger: &Path) -> Result<Arc<Register>> {
+        let mut registers = self.registers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(register) = registers.get(ledger) {
+            return Ok(Arc::clone(register));
+        }
+        let register = Arc::new(Register::open(ledger)?);
+        registers.insert(ledger.to_owned(), Arc::clone(&register));
+        Ok(register)
     }
 
     async fn turn(&self, container: &str) -> tokio::sync::OwnedMutexGuard<()> {

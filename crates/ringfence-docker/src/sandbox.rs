@@ -11,6 +11,7 @@ use ringfence_workspace::PathMap;
 use crate::engine::Engine;
 use crate::engine::attached::Attached;
 use crate::guest::{Link, inside};
+use crate::register::Held;
 
 /// What every container has: the engine makes them with these or not at all.
 const OF_THE_CONTAINER: [Layer; 8] = [
@@ -45,6 +46,8 @@ pub struct DockerSandbox {
     map: PathMap,
     notes: Vec<String>,
     afterwards: Afterwards,
+    /// Held against pruning until it is disposed of.
+    held: Mutex<Option<Held>>,
     disposed: Arc<AtomicBool>,
     named: Mutex<BTreeMap<String, Arc<DockerShell>>>,
 }
@@ -67,11 +70,12 @@ pub(crate) struct Parts {
     pub(crate) map: PathMap,
     pub(crate) notes: Vec<String>,
     pub(crate) afterwards: Afterwards,
+    pub(crate) held: Option<Held>,
 }
 
 impl DockerSandbox {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { id, engine, container, link, map, notes, afterwards } = parts;
+        let Parts { id, engine, container, link, map, notes, afterwards, held } = parts;
         Self {
             id,
             engine,
@@ -80,6 +84,7 @@ impl DockerSandbox {
             map,
             notes,
             afterwards,
+            held: Mutex::new(held),
             disposed: Arc::default(),
             named: Mutex::default(),
         }
@@ -153,6 +158,7 @@ impl Sandbox for DockerSandbox {
             }
             self.named().clear();
             self.link.close().await;
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
             match &self.afterwards {
                 Afterwards::Keep => Ok(()),
                 Afterwards::Remove { .. } => self.engine.remove(&self.container).await,

@@ -4,8 +4,9 @@
 
 mod suite {
     mod conformance;
-    mod files;
     mod lifecycle;
+    mod many;
     mod sandboxes;
     mod support;
+    mod trouble;
 }

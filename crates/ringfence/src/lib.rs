@@ -12,10 +12,12 @@
 //! | [`gate`] | whether a command may run: judged, asked about, refused, and how that is recorded |
 //! | [`housekeeping`] | the register of sandboxes: listing, removing, pruning |
 //! | [`guard`] | one object that answers every question about a project, and runs, reads and writes in it |
+//! | [`containers`] | what the provider `docker` is told |
 //! | [`config`] | `sandbox.json`: reading, merging, checking, showing, and the policy that follows from it |
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod containers;
 pub mod gate;
 pub mod guard;
 pub mod housekeeping;
@@ -26,6 +28,8 @@ pub mod setup;
 pub mod tools;
 pub mod unsandboxed;
 
+#[cfg(feature = "docker")]
+pub use ringfence_docker as docker;
 pub use ringfence_fence as fence;
 pub use ringfence_ledger as ledger;
 pub use ringfence_local as local;

@@ -97,8 +97,7 @@ impl Engine {
             {
                 return Ok(i32::try_from(code).unwrap_or(-1));
             }
-            let nap = self.spawn(async { tokio::time::sleep(std::time::Duration::from_millis(20)).await });
-            let _ = nap.await;
+            self.pause(std::time::Duration::from_millis(20)).await;
         }
         Err(Error::new(ErrorKind::Timeout, "a program in the container closed its output and did not end"))
     }

@@ -120,6 +120,11 @@ impl Engine {
         }
     }
 
+    /// Waits, in whichever runtime the caller is.
+    pub(crate) async fn pause(&self, time: Duration) {
+        let _ = self.spawn(async move { tokio::time::sleep(time).await }).await;
+    }
+
     /// Work on the client's own threads, ended when what is given here is dropped.
     pub(crate) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Task<T> {
         match &self.0.runtime {

@@ -40,6 +40,12 @@ pub fn policy(policy: &Policy, spec: &ContainerSpec) -> Policy {
     for rules in [&mut files.allow_write, &mut files.allow_read, &mut files.deny, &mut files.protect] {
         translate(rules, &map);
     }
+    // Secrets of the host's system are not in the image: what it has under their names is its own.
+    files.deny.retain(|rule| {
+        let built_in = rule.source.layer == RuleLayer::BuiltIn;
+        let elsewhere = rule.path.as_literal().is_some_and(|path| map.to_host(path).is_none());
+        !(built_in && elsewhere)
+    });
     // The container's own places for temporary files are private to it.
     files.private.clear();
     for entry in &spec.tmpfs {

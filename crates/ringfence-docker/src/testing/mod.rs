@@ -3,8 +3,6 @@
 //! All tests of a run share one. The first to need it starts it, and it removes itself, with everything in it, a few seconds
 //! after the last has ended, whichever way that was: each test holds a lock that the kernel gives back.
 
-#![expect(clippy::print_stderr, reason = "a test that cannot run says so")]
-
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -34,9 +32,10 @@ pub struct TestEngine {
 impl TestEngine {
     /// The engine that all tests share; none, said with the name of the test and the reason, where there can be none.
     #[must_use]
-    pub fn shared(test: &str) -> Option<Self> {
+    #[track_caller]
+    pub fn shared() -> Option<Self> {
         if let Err(why) = possible() {
-            eprintln!("skipped: {test}: {why}");
+            ringfence_testing::lacks("docker", &why);
             return None;
         }
         match join() {
@@ -186,8 +185,10 @@ impl OwnEngine {
     pub fn restart(&mut self) -> std::io::Result<()> {
         let at = |name: &str| self.directory.join(name);
         let log = File::options().create(true).append(true).open(at("log"))?;
-        // The one before it left its number, and maybe its containerd.
-        let _ = std::fs::remove_file(at("pid"));
+        // The one before it left numbers of processes, its own and that of containerd, which dies with it.
+        for file in ["pid", "exec/containerd/containerd.pid"] {
+            let _ = std::fs::remove_file(at(file));
+        }
         let daemon = Command::new("dockerd")
             .args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=overlay2"])
             .args(["--host", &self.host()])
@@ -213,7 +214,8 @@ impl OwnEngine {
         {
             if Instant::now() > deadline {
                 let log = std::fs::read_to_string(self.directory.join("log")).unwrap_or_default();
-                return Err(std::io::Error::other(format!("dockerd does not answer: {log}")));
+                let last = log.lines().next_back().unwrap_or_default();
+                return Err(std::io::Error::other(format!("dockerd does not answer: {last}")));
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -236,6 +238,14 @@ impl Drop for OwnEngine {
             let _ = Command::new("kill").arg(daemon.id().to_string()).status();
             let _ = daemon.wait();
         }
+        // One that was killed leaves its directory mounted on itself.
+        let data = self.directory.join("data");
+        while Command::new("umount")
+            .arg(&data)
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|done| done.success())
+        {}
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

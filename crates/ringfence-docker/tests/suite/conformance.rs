@@ -39,8 +39,8 @@ const HOME: &str = "the home inside is the container's own, elsewhere, and gone 
 /// The table in parts, so that no test takes minutes.
 const PARTS: usize = 4;
 
-fn conforms(test: &str, part: usize) {
-    let Some(engine) = TestEngine::shared(test) else { return };
+fn conforms(part: usize) {
+    let Some(engine) = TestEngine::shared() else { return };
     let provider = DockerProvider::default();
     let by = |mut options: CreateOptions, request: &ExecRequest| -> Result<ExecResult> {
         // The same names inside as outside, which the cases speak of.
@@ -67,20 +67,20 @@ fn conforms(test: &str, part: usize) {
 
 #[test]
 fn containers_conform_first_part() {
-    conforms("containers_conform_first_part", 0);
+    conforms(0);
 }
 
 #[test]
 fn containers_conform_second_part() {
-    conforms("containers_conform_second_part", 1);
+    conforms(1);
 }
 
 #[test]
 fn containers_conform_third_part() {
-    conforms("containers_conform_third_part", 2);
+    conforms(2);
 }
 
 #[test]
 fn containers_conform_fourth_part() {
-    conforms("containers_conform_fourth_part", 3);
+    conforms(3);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use ringfence_docker::DockerProvider;
-use ringfence_docker::lifecycle::Records;
+use ringfence_docker::lifecycle::{Making, Records};
 use ringfence_docker::options::ContainerSpec;
 use ringfence_docker::testing::LEAST;
 use ringfence_fence::{CreateOptions, Provider as _, Sandbox};
@@ -29,8 +29,8 @@ impl Records for Notebook {
         Ok(None)
     }
 
-    fn reserve(&self, _: &ContainerSpec, _: &str) -> Result<()> {
-        Ok(())
+    fn reserve(&self, _: &ContainerSpec, _: &str) -> Result<Making> {
+        Ok(Making::Ours)
     }
 
     fn ready(&self, spec: &ContainerSpec, _: &str, hash: &str) -> Result<()> {
@@ -91,7 +91,7 @@ impl Drop for Scope<'_> {
 
 #[test]
 fn a_container_is_used_again_while_its_configuration_is_the_same() {
-    let Some(world) = World::new("a_container_is_used_again_while_its_configuration_is_the_same") else {
+    let Some(world) = World::new() else {
         return;
     };
     let scope = Scope::new(&world, "reuse");
@@ -121,8 +121,7 @@ fn a_container_is_used_again_while_its_configuration_is_the_same() {
 
 #[test]
 fn another_configuration_is_a_new_container_unless_the_old_one_is_in_use() {
-    let Some(world) = World::new("another_configuration_is_a_new_container_unless_the_old_one_is_in_use")
-    else {
+    let Some(world) = World::new() else {
         return;
     };
     let scope = Scope::new(&world, "hot");
@@ -156,7 +155,7 @@ fn another_configuration_is_a_new_container_unless_the_old_one_is_in_use() {
 
 #[test]
 fn each_project_has_a_container_of_its_own() {
-    let Some(world) = World::new("each_project_has_a_container_of_its_own") else { return };
+    let Some(world) = World::new() else { return };
     let scope = Scope::new(&world, "elsewhere");
     scope.create(json!({})).unwrap();
     let elsewhere = world.project.with_file_name("other");
@@ -171,8 +170,7 @@ fn each_project_has_a_container_of_its_own() {
 
 #[test]
 fn a_set_up_that_fails_is_told_with_its_output_and_leaves_no_container() {
-    let Some(world) = World::new("a_set_up_that_fails_is_told_with_its_output_and_leaves_no_container")
-    else {
+    let Some(world) = World::new() else {
         return;
     };
     let scope = Scope::new(&world, "setup");
@@ -184,7 +182,7 @@ fn a_set_up_that_fails_is_told_with_its_output_and_leaves_no_container() {
 
 #[test]
 fn an_image_that_is_not_here_is_an_error_that_says_what_to_do() {
-    let Some(world) = World::new("an_image_that_is_not_here_is_an_error_that_says_what_to_do") else {
+    let Some(world) = World::new() else {
         return;
     };
     let error = world.create(world.options(json!({ "image": "example/none:1" }))).unwrap_err();
@@ -212,7 +210,7 @@ fn an_image_that_is_not_here_is_an_error_that_says_what_to_do() {
 
 #[test]
 fn a_sandbox_without_a_scope_leaves_nothing() {
-    let Some(world) = World::new("a_sandbox_without_a_scope_leaves_nothing") else { return };
+    let Some(world) = World::new() else { return };
     let sandbox = world.sandbox();
     let all =
         || world.docker(&["ps", "-aq", "--filter", &format!("label=ringfence.sessionKey={}", sandbox.id())]);
@@ -223,4 +221,38 @@ fn a_sandbox_without_a_scope_leaves_nothing() {
     let error = wait(sandbox.execute(ringfence_model::ExecRequest::shell("true"), &|_| ())).unwrap_err();
     assert_eq!(error.kind, ErrorKind::SandboxNotAvailable);
     wait(sandbox.dispose()).unwrap();
+}
+
+#[test]
+fn a_container_is_hardened_as_the_engine_sees_it() {
+    let Some(world) = World::new() else { return };
+    let scope = Scope::new(&world, "hard");
+    scope.create(json!({})).unwrap();
+    let seen = world.docker(&["inspect", &scope.containers()[0]]);
+    let seen: Value = serde_json::from_str(&seen).unwrap();
+    let (config, host) = (&seen[0]["Config"], &seen[0]["HostConfig"]);
+    assert_eq!(config["Cmd"], json!(["sleep", "infinity"]));
+    assert_eq!(host["ReadonlyRootfs"], true);
+    assert_eq!(host["NetworkMode"], "none");
+    assert_eq!(host["CapDrop"], json!(["ALL"]));
+    assert_eq!(host["CapAdd"], Value::Null);
+    assert_eq!(host["Privileged"], false);
+    assert_eq!(
+        (&host["PidMode"], &host["UsernsMode"], &host["IpcMode"]),
+        (&json!(""), &json!(""), &json!("private"))
+    );
+    assert!(host["Devices"].as_array().is_none_or(Vec::is_empty), "{host}");
+    assert!(host["PidsLimit"].as_i64().unwrap() > 0 && host["Memory"].as_i64().unwrap() > 0, "{host}");
+    assert!(host["NanoCpus"].as_i64().unwrap() > 0, "{host}");
+    let options: Vec<&str> =
+        host["SecurityOpt"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(options.contains(&"no-new-privileges"), "{options:?}");
+    assert!(options.iter().any(|option| option.starts_with("seccomp={")), "{options:?}");
+    for path in ["/tmp", "/var/tmp", "/run"] {
+        assert!(host["Tmpfs"][path].as_str().unwrap().contains("size="), "{}", host["Tmpfs"]);
+    }
+    let mounts = seen[0]["Mounts"].as_array().unwrap();
+    let guest = mounts.iter().find(|mount| mount["Destination"] == "/.ringfence-guest").unwrap();
+    assert_eq!(guest["RW"], false);
+    assert_eq!(mounts.len(), 2, "the workspace, the guest, and nothing else: {mounts:?}");
 }

@@ -4,7 +4,7 @@ use super::support::{World, run, text};
 
 #[test]
 fn a_shell_remembers_and_a_refusal_is_exact() {
-    let Some(world) = World::new("a_shell_remembers_and_a_refusal_is_exact") else { return };
+    let Some(world) = World::new() else { return };
     std::fs::write(world.project.join(".env"), "canary").unwrap();
     let sandbox = world.sandbox();
     let result = run(&*sandbox, "cd /tmp && export NAME=fence && f() { echo \"$NAME in $PWD\"; }");

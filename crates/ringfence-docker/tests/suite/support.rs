@@ -32,8 +32,8 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(test: &str) -> Option<Self> {
-        let engine = TestEngine::shared(test)?;
+    pub(super) fn new() -> Option<Self> {
+        let engine = TestEngine::shared()?;
         let room = room();
         let project = room.path().canonicalize().unwrap().join("project");
         std::fs::create_dir(&project).unwrap();

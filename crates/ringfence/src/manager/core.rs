@@ -13,6 +13,7 @@ use super::slots::{Held, Slot, Slots};
 use super::unfenced;
 use super::who::{RuntimeStatus, SessionRules};
 use crate::config::PolicyInputs;
+use crate::containers;
 use crate::housekeeping::{Housekeeper, Registered, Throttle, ends_with_process};
 use crate::setup::Setup;
 use crate::unsandboxed;
@@ -304,6 +305,8 @@ impl Manager {
         let policy = policy(setup, &place, &slot.grants());
         let provider_options = if config.provider == "local" {
             setup.local_options(&self.options.require, self.options.stage.as_deref())?
+        } else if config.provider == containers::KIND {
+            containers::options(setup, place.access, self.options.stage.as_deref())
         } else {
             serde_json::Value::Object(config.provider_options.clone())
         };

@@ -7,11 +7,15 @@ use ringfence_model::Result;
 
 use super::unfenced::{self, Unfenced};
 
-/// `local` and `none`. Others are added with [`Registry::register`], under any name.
+/// `local`, `none` and, where it is built in, `docker`. Others are added with [`Registry::register`], under any name.
 pub fn built_in() -> Result<Registry> {
     let mut registry = Registry::new();
     registry.register("local", local)?;
     registry.register(unfenced::KIND, || Ok(Arc::new(Unfenced) as Arc<dyn Provider>))?;
+    #[cfg(feature = "docker")]
+    registry.register(crate::containers::KIND, || {
+        Ok(Arc::new(ringfence_docker::DockerProvider::default()) as Arc<dyn Provider>)
+    })?;
     Ok(registry)
 }
 

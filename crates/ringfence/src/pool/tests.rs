@@ -278,7 +278,8 @@ async fn sandboxes_of_the_operating_system_are_pooled_too() {
     let mut options = CreateOptions::new(project.path().to_owned(), Policy::default());
     options.policy.filesystem.allow_write.push(PathRule::built_in(project.path()));
     options.environment = std::env::vars_os().collect();
-    let pool = Pool::new(Arc::new(ringfence_local::provider::LocalProvider::new()), options, quiet(2, 1), |_| ());
+    let pool =
+        Pool::new(Arc::new(ringfence_local::provider::LocalProvider::new()), options, quiet(2, 1), |_| ());
     pool.sweep().await;
     let a = match pool.acquire("a").await {
         Ok(sandbox) => sandbox,

@@ -24,6 +24,7 @@ use super::policy::{PolicyLayer, ToolPolicy};
 use super::room::Room;
 use super::router::Extensions;
 use super::toolbox::{Budget, Tools, ToolsOptions};
+use crate::containers;
 use crate::housekeeping::Housekeeper;
 use crate::manager::{Manager, ManagerOptions};
 use crate::permission::{ApprovalService, ConfigFileKeeper, Desk, DeskOptions, Keeper};
@@ -156,7 +157,10 @@ impl LocalTools {
     fn housekeeper(&self, setup: &Setup, warn: impl Fn(&str)) -> Option<Arc<Housekeeper>> {
         self.ledger.as_ref()?;
         match Housekeeper::open(&setup.ledger_path()) {
-            Ok(housekeeper) => Some(Arc::new(housekeeper)),
+            Ok(housekeeper) => {
+                let ledger = setup.ledger_path();
+                Some(Arc::new(containers::looked_after(housekeeper, &ledger, &setup.env)))
+            }
             Err(error) => {
                 warn(&format!("sandboxes are not registered: {}", error.chain()));
                 None

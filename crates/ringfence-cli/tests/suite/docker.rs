@@ -1,0 +1,55 @@
+//! The provider `docker`, from the command line.
+
+use std::process::Stdio;
+
+use ringfence_docker::testing::{FULL, TestEngine};
+
+use super::support::{Ran, Room};
+
+fn room(engine: &TestEngine) -> Room {
+    let room = Room::new();
+    room.configure(&format!(
+        r#"{{ "docker": {{ "image": "{FULL}" }}, "providerOptions": {{ "engine": "{}" }} }}"#,
+        engine.host()
+    ));
+    room
+}
+
+#[test]
+fn one_command_in_a_container_that_is_gone_afterwards() {
+    let Some(engine) = TestEngine::shared() else { return };
+    let room = room(&engine);
+    room.write(".env", "canary");
+    let command = "cat; echo hi > note && cat note; cat .env; id -u >&2; exit 7";
+    let mut child = room
+        .command(&["run", "--no-gate", "--provider", "docker", "-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"in\n").unwrap();
+    let ran = Ran::of(child.wait_with_output().unwrap()).expect(7);
+    assert_eq!(ran.stdout, "in\nhi\n", "{ran:?}");
+    assert!(ran.stderr.contains("blocked: read /workspace/.env"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(room.project.join("note")).unwrap(), "hi\n");
+    let result =
+        room.run(&["run", "--no-gate", "--provider", "docker", "--json", "-c", "echo x"]).expect(0).json();
+    assert_eq!(result["stdout"], "x\n");
+    assert_eq!(result["sandbox"]["adapter"], "docker/guest");
+    let mark = format!("label=ringfence.workspace={}", room.project.display());
+    let left = engine.docker(&["ps", "-aq", "--filter", &mark]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
+#[test]
+fn without_an_engine_the_error_says_where_it_was_looked_for() {
+    let room = Room::new();
+    let mut command = room.command(&["run", "--no-gate", "--provider", "docker", "--", "touch", "ran"]);
+    let ran = Ran::of(command.env("DOCKER_HOST", "unix:///no/such/socket").output().unwrap()).expect(125);
+    assert!(ran.stderr.contains("there is no container engine at /no/such/socket"), "{ran:?}");
+    let ran = room.run(&["run", "--no-gate", "--provider", "dokcer", "--", "touch", "ran"]).expect(125);
+    assert!(ran.stderr.contains("unknown sandbox provider \"dokcer\""), "{ran:?}");
+    assert!(ran.stderr.contains("docker"), "{ran:?}");
+    assert!(!room.project.join("ran").exists());
+}
