@@ -263,7 +263,7 @@ impl Merge {
             return;
         }
         let message = "has no effect: the local fence never has a raw network";
-        let suggestion = "name the hosts to be reached in `allowedHosts`";
+        let suggestion = "leave it out; a person can allow single connections to services of this machine";
         let mut deny = |key: &str| {
             let source = self.origins.get(key);
             let warning = Diagnostic::warning(DiagnosticKind::NoRawNetwork, message)
