@@ -45,7 +45,8 @@ pub trait Exec: Send + Sync + std::fmt::Debug {
     /// - A script that ends, or closes its input, before it has read everything is no error: its status counts.
     /// - An error of `input` or `output` ends the script and is returned. The script's input is *not* closed in an
     ///   orderly way then: it must not take half of it for all of it.
-    /// - Dropping the future ends the script, with what it started.
+    /// - Dropping the future takes the script's input and output away. Engines have no call to end it; the scripts of the bridge
+    ///   then end by themselves, and change nothing for want of the rest.
     /// - An error means that the script may or may not have run; a script that failed by itself is an `Ok`.
     fn run<'a>(
         &'a self,

@@ -4,6 +4,7 @@
 
 mod suite {
     mod conformance;
+    mod files;
     mod lifecycle;
     mod many;
     mod sandboxes;

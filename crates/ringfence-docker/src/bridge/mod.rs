@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `files` | [`Bridge`] and its operations |
 //! | `scripts/*.sh` | what runs inside |
+//! | [`inside`] | running them in a container |
 //! | `status` | what their exit statuses mean |
 //! | `listing` | reading what `list.sh` says |
 //! | [`content`] | what is written: bytes, or text in an encoding |
@@ -26,10 +27,14 @@
 //! None of it reaches the host: no program of the host opens a path of the container, and whatever a link says is resolved by
 //! the kernel inside the container, where the host's other files do not exist. Read-only mounts are the kernel's as well.
 //!
+//! The bridge knows mounts, not the policy: whether an agent may read `.env` is for those to ask who hand out files, as for every other
+//! file tool.
+//!
 //! **Invariant:** nothing from outside becomes part of a script; names travel as arguments, contents on stdin.
 
 pub mod content;
 mod files;
+pub mod inside;
 mod listing;
 mod status;
 #[cfg(test)]
@@ -37,4 +42,5 @@ mod tests;
 
 pub use content::Encoding;
 pub use files::{Bridge, BridgeOptions, Missing, Parents};
+pub use inside::ContainerExec;
 pub use listing::BridgeEntry;
