@@ -45,7 +45,7 @@ fn sandboxes_are_listed_with_ages_for_people_and_everything_for_programs() {
         table.stdout.lines().nth(1).unwrap().split("  ").filter(|cell| !cell.is_empty()).collect();
     assert_eq!(
         row.iter().map(|cell| cell.trim()).collect::<Vec<_>>(),
-        ["elsewhere-1", "running", "3h ago", "3h ago", "old:image (other)", "agent:main:chat-7"]
+        ["elsewhere-1", "unknown", "3h ago", "3h ago", "old:image (other)", "agent:main:chat-7"]
     );
     assert!(table.stderr.contains("another image"), "{}", table.stderr);
     let listed = room.run(&["list", "--json"]).expect(0).json();

@@ -8,6 +8,8 @@ use ringfence_ledger::{Ledger, RemovalGuard, Sandbox, SandboxFilter, now_ms};
 use ringfence_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 
+use super::register::ends_with_process;
+
 /// A sandbox that is registered, or found without being so.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -141,10 +143,10 @@ impl Housekeeper {
             return Ok(if gone { Removal::Removed } else { Removal::Gone });
         }
         let message = match &kept.row {
-            Some(row) if kept.provider == "local" => {
+            Some(row) if ends_with_process(&kept.provider) => {
                 format!("the sandbox {} ends with the process {} that made it", kept.name, row.owner_pid)
             }
-            _ => format!("the provider {} of {} is not part of this program", kept.provider, kept.name),
+            _ => format!("the provider {} of {} is not here", kept.provider, kept.name),
         };
         Err(Error::new(ErrorKind::Unsupported, message))
     }
@@ -173,8 +175,8 @@ fn matches(image: &str, configured: Option<&str>) -> Option<bool> {
 fn registered(row: Sandbox, found: &[(String, Option<Vec<LastingSandbox>>)], image: Option<&str>) -> Kept {
     let running = match found.iter().find(|(provider, _)| *provider == row.provider) {
         // What ends with its process runs as long as that.
-        None => Some(row.owner_alive),
-        Some((_, None)) => None,
+        None if ends_with_process(&row.provider) => Some(row.owner_alive),
+        None | Some((_, None)) => None,
         Some((_, Some(sandboxes))) => Some(
             sandboxes.iter().any(|found| found.name == row.name && found.status == SandboxStatus::Running),
         ),

@@ -5,7 +5,7 @@ use ringfence_ledger::{
     SandboxKind, now_ms,
 };
 use ringfence_model::config::Prune;
-use ringfence_model::{Error, Result};
+use ringfence_model::{Error, ErrorKind, Result};
 
 use super::keeper::Housekeeper;
 
@@ -30,7 +30,7 @@ pub struct Swept {
     pub adopted: Vec<Sandbox>,
     /// They were registered, and not there.
     pub gone: Vec<Sandbox>,
-    /// Providers that could not be asked.
+    /// Providers that could not be asked, or are not here.
     pub problems: Vec<Error>,
 }
 
@@ -43,6 +43,13 @@ fn policy(prune: Prune) -> PrunePolicy {
         max_age_ms: u64::from(prune.max_age_days) * 24 * HOUR,
         ..PrunePolicy::default()
     }
+}
+
+/// Somebody who has its provider will remove it.
+fn without_provider(sandbox: &Sandbox) -> Error {
+    let message = format!("{} is due, and its provider {} is not here", sandbox.name, sandbox.provider);
+    Error::new(ErrorKind::SandboxNotAvailable, message)
+        .hint("start the container engine, or name it in DOCKER_HOST, and prune again")
 }
 
 impl Housekeeper {
@@ -64,8 +71,10 @@ impl Housekeeper {
         let candidates = self.ledger().prune_candidates(&unthrottled, now_ms())?.unwrap_or_default();
         for candidate in candidates {
             let sandbox = candidate.sandbox;
-            // Without its provider it can't be removed; somebody who has it will.
-            let Some(lasting) = self.lasting_of(&sandbox.provider) else { continue };
+            let Some(lasting) = self.lasting_of(&sandbox.provider) else {
+                swept.problems.push(without_provider(&sandbox));
+                continue;
+            };
             let guard = RemovalGuard::UnlessUsedAfter(sandbox.last_used_at_ms);
             if self.ledger().begin_removal(&sandbox.name, guard, now_ms())?.is_none() {
                 continue;

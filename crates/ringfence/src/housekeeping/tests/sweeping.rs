@@ -101,6 +101,19 @@ fn a_provider_that_does_not_answer_loses_nothing() {
 }
 
 #[test]
+fn what_is_due_and_has_no_provider_here_stays_and_is_told() {
+    let yard = Yard::new();
+    yard.add("old", 8 * DAY, HOUR);
+    let alone = super::super::Housekeeper::open(&yard.path).unwrap();
+    let swept = now(alone.sweep(Prune::default(), Throttle::Off)).unwrap();
+    assert!(swept.removed.is_empty());
+    assert!(swept.problems[0].message.contains("its provider shed is not here"), "{:?}", swept.problems);
+    assert_eq!(yard.registered(), ["old"]);
+    let (listed, _) = now(alone.list(None)).unwrap();
+    assert_eq!(listed[0].running, None, "nobody here knows");
+}
+
+#[test]
 fn sweeps_of_all_processes_keep_their_distance() {
     let yard = Yard::new();
     let other = another(&yard.path, &yard.shed);
