@@ -7,7 +7,8 @@ use crate::finding::Rule;
 use crate::shell::Cmd;
 
 const EVAL: Rule = Rule::ask("eval", "write the command out instead of handing it to eval");
-const NETWORK: Rule = Rule::note("network-tool", "the fence gives no network; have what is needed fetched by a person");
+const NETWORK: Rule =
+    Rule::note("network-tool", "the fence gives no network; have what is needed fetched by a person");
 const PROCESS: Rule = Rule::note("process-tool", "only processes inside the fence are reached");
 const DECODE: Rule =
     Rule::note("base64-decode", "look at the decoded text before it is used").at(Severity::High);
