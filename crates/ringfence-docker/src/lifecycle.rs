@@ -47,6 +47,14 @@ pub trait Records: Send + Sync + std::fmt::Debug {
 
     /// It is gone.
     fn removed(&self, container: &str) -> Result<()>;
+
+    /// Whoever began to make it has not finished and never will: what is there may lack its set-up.
+    fn is_half_made(&self, _container: &str) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Its making is given up in the middle.
+    fn abandoned(&self, _container: &str) {}
 }
 
 /// Who makes a container.
@@ -80,6 +88,18 @@ impl Records for Forgetful {
 
     fn removed(&self, _: &str) -> Result<()> {
         Ok(())
+    }
+}
+
+/// A container that is being made; one that is not finished is told to be so.
+struct Begun<'a> {
+    records: &'a dyn Records,
+    name: &'a str,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.records.abandoned(self.name);
     }
 }
 
@@ -131,7 +151,10 @@ impl Wanted<'_> {
                     engine.pause(SOON).await;
                     continue;
                 }
-                match self.create(engine).await {
+                let begun = Begun { records: self.records, name: &self.spec.name };
+                let created = self.create(engine).await;
+                std::mem::forget(begun);
+                match created {
                     Err(error) if is_taken(&error) => continue,
                     Err(error) => return Err(error),
                     Ok(()) => {
@@ -140,18 +163,28 @@ impl Wanted<'_> {
                     }
                 }
             };
+            if self.records.is_half_made(&self.spec.name)? {
+                self.tell(&format!("the container {} was never finished: making it anew", self.spec.name));
+                self.remove(engine).await?;
+                replaced = true;
+                continue;
+            }
             match self.judge(&found)? {
                 Verdict::Use => {
+                    if !self.use_now(engine, &self.spec.config_hash).await? {
+                        continue;
+                    }
                     if !found.running {
                         engine.start(&self.spec.name).await?;
                     }
-                    self.records.ready(self.spec, self.scope_key, &self.spec.config_hash)?;
                     return Ok(Outcome::Reused);
                 }
                 Verdict::Keep => {
                     self.refuse_another_workspace(&found)?;
                     let hash = self.hash_of(&found)?.unwrap_or_default();
-                    self.records.ready(self.spec, self.scope_key, &hash)?;
+                    if !self.use_now(engine, &hash).await? {
+                        continue;
+                    }
                     return Ok(Outcome::Outdated { hint: self.hint() });
                 }
                 Verdict::Replace => {
@@ -159,14 +192,29 @@ impl Wanted<'_> {
                         "the container {} has another configuration: making it anew",
                         self.spec.name
                     ));
-                    engine.remove(&self.spec.name).await?;
-                    self.records.removed(&self.spec.name)?;
+                    self.remove(engine).await?;
                     replaced = true;
                 }
             }
         }
         let message = format!("others keep making and removing the container {}", self.spec.name);
         Err(Error::new(ErrorKind::ConcurrentAccess, message))
+    }
+
+    async fn remove(&self, engine: &Engine) -> Result<()> {
+        engine.remove(&self.spec.name).await?;
+        self.records.removed(&self.spec.name)
+    }
+
+    /// Notes the use of what is there. False, a moment later, when another process is still making it, set-up included, or removing it.
+    async fn use_now(&self, engine: &Engine, hash: &str) -> Result<bool> {
+        match self.records.ready(self.spec, self.scope_key, hash) {
+            Err(error) if is_taken(&error) => {
+                engine.pause(SOON).await;
+                Ok(false)
+            }
+            noted => noted.map(|()| true),
+        }
     }
 
     fn hash_of(&self, found: &Found) -> Result<Option<String>> {

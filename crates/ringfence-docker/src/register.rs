@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringfence_fence::{BoxFuture, Lasting, LastingSandbox, SandboxStatus};
-use ringfence_ledger::{Lease, Ledger, NewSandbox, Reservation, SandboxKind, now_ms};
+use ringfence_ledger::{Lease, Ledger, NewSandbox, Reservation, SandboxKind, SandboxState, now_ms};
 use ringfence_model::Result;
 use ringfence_model::config::Scope;
 
@@ -100,6 +100,16 @@ impl Records for Register {
 
     fn removed(&self, container: &str) -> Result<()> {
         self.ledger().remove(container, now_ms()).map(drop)
+    }
+
+    fn is_half_made(&self, container: &str) -> Result<bool> {
+        let row = self.ledger().sandbox(container)?;
+        Ok(row.is_some_and(|row| row.state == SandboxState::Reserved && !row.owner_alive))
+    }
+
+    fn abandoned(&self, container: &str) {
+        // A row that cannot be written now is that of a process that is gone one day.
+        let _ = self.ledger().abandon(container);
     }
 }
 

@@ -5,6 +5,7 @@
 mod suite {
     mod conformance;
     mod files;
+    mod halfway;
     mod lifecycle;
     mod many;
     mod sandboxes;

@@ -181,6 +181,14 @@ impl Ledger {
         })
     }
 
+    /// Leaves a reservation behind that is not carried out: something of it may be there, and whoever comes next is told.
+    pub fn abandon(&mut self, name: &str) -> Result<()> {
+        self.change("leave a reservation", |transaction| {
+            let sql = "UPDATE sandboxes SET owner = '' WHERE name = ?1 AND state = 'reserved' AND owner = ?2";
+            transaction.execute(sql, (name, Owner::current().to_string())).map(drop)
+        })
+    }
+
     /// Registers a sandbox that exists, or updates its entry; the first creation time and image stay. An error when somebody
     /// else is making or removing it.
     pub fn upsert(&mut self, new: &NewSandbox, now_ms: u64) -> Result<Sandbox> {

@@ -81,6 +81,20 @@ fn what_is_being_removed_does_not_become_ready_again() {
 }
 
 #[test]
+fn an_abandoned_reservation_is_a_leftover_for_the_next() {
+    let home = Home::new();
+    let mut ledger = home.open();
+    let new = sandbox("x");
+    ledger.reserve(&new, 1).unwrap();
+    ledger.abandon("x").unwrap();
+    assert!(!ledger.sandbox("x").unwrap().unwrap().owner_alive);
+    let Reservation::Reserved { leftover: Some(_) } = ledger.reserve(&new, 2).unwrap() else { panic!() };
+    ledger.ready(&new, 3).unwrap();
+    ledger.abandon("x").unwrap();
+    assert!(ledger.sandbox("x").unwrap().unwrap().owner_alive, "what is ready is nothing to abandon");
+}
+
+#[test]
 fn a_lost_reservation_cannot_become_ready() {
     let home = Home::new();
     let mut ledger = home.open();
