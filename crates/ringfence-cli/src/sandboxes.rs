@@ -193,7 +193,8 @@ impl House {
         let places = Places::find(None)?;
         let loaded = config::load(&places.load_options())?;
         let ledger = places.ledger_file();
-        let keeper = containers::looked_after(Housekeeper::open(&ledger)?, &ledger, &places.env);
+        let keeper = Housekeeper::open(&ledger)?;
+        let keeper = containers::looked_after(keeper, &ledger, &places.env, &loaded.config.provider_options);
         Ok(Self { keeper, loaded })
     }
 

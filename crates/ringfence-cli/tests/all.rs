@@ -12,6 +12,8 @@ mod suite {
     pub(crate) mod cli_sandboxes;
     #[cfg(all(feature = "docker", target_os = "linux"))]
     pub(crate) mod docker;
+    #[cfg(all(feature = "docker", target_os = "linux"))]
+    pub(crate) mod docker_sandboxes;
     pub(crate) mod fence_attacks_kernel;
     pub(crate) mod fence_attacks_paths;
     pub(crate) mod fence_attacks_races;

@@ -34,13 +34,26 @@ pub fn options(setup: &Setup, access: WorkspaceAccess, guest: Option<&Path>) -> 
     Value::Object(options)
 }
 
-/// The housekeeper of that ledger, who looks after containers too where there is an engine; `environment` is the caller's.
+/// The housekeeper of that ledger, who looks after containers too where there is an engine: the one that `providerOptions` name, or
+/// that of the caller's environment.
 #[must_use]
-pub fn looked_after(keeper: Housekeeper, ledger: &Path, environment: &EnvMap) -> Housekeeper {
+pub fn looked_after(
+    keeper: Housekeeper,
+    ledger: &Path,
+    environment: &EnvMap,
+    provider_options: &Map<String, Value>,
+) -> Housekeeper {
     #[cfg(feature = "docker")]
-    if let Ok(endpoint) = ringfence_docker::engine::Endpoint::find(environment) {
-        return keeper.with(Arc::new(ringfence_docker::register::Containers::of(endpoint, ledger)));
+    {
+        use ringfence_docker::engine::Endpoint;
+        let endpoint = match provider_options.get("engine").and_then(Value::as_str) {
+            Some(named) => Endpoint::parse(named),
+            None => Endpoint::find(environment),
+        };
+        if let Ok(endpoint) = endpoint {
+            return keeper.with(Arc::new(ringfence_docker::register::Containers::of(endpoint, ledger)));
+        }
     }
-    let _ = (ledger, environment);
+    let _ = (ledger, environment, provider_options);
     keeper
 }

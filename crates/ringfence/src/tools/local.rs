@@ -159,7 +159,8 @@ impl LocalTools {
         match Housekeeper::open(&setup.ledger_path()) {
             Ok(housekeeper) => {
                 let ledger = setup.ledger_path();
-                Some(Arc::new(containers::looked_after(housekeeper, &ledger, &setup.env)))
+                let options = &setup.loaded.config.provider_options;
+                Some(Arc::new(containers::looked_after(housekeeper, &ledger, &setup.env, options)))
             }
             Err(error) => {
                 warn(&format!("sandboxes are not registered: {}", error.chain()));
