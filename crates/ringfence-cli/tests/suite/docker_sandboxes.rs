@@ -29,7 +29,7 @@ fn host(room: &Room) -> Manager {
     let env = [("HOME", &room.home), ("RINGFENCE_HOME", &room.ringfence_home)]
         .map(|(name, path)| (name.into(), path.clone().into_os_string()));
     let setup = Setup::load(&room.project, env.into(), ConfigFile::default(), None).unwrap();
-    let mut options = ManagerOptions::new(&setup, |warning| eprintln!("{warning}"));
+    let mut options = ManagerOptions::new(&setup, |warning| panic!("{warning}"));
     options.stage = Some(Path::new(env!("CARGO_BIN_EXE_ringfence")).to_owned());
     Manager::new(setup, built_in().unwrap(), options)
 }
