@@ -14,6 +14,7 @@ for_every_launcher! {
     a_descriptor_that_only_points_gives_no_other_name,
     who_only_points_at_a_denied_file_is_not_blocked,
     git_directories_by_another_name_are_protected,
+    git_directories_made_inside_hold_nothing_that_runs,
     what_only_root_reads_of_the_system_is_not_shown_to_root,
     protected_names_cannot_come_to_be,
     a_directory_too_large_to_look_at_gets_no_protected_name,
@@ -115,6 +116,78 @@ fn git_directories_by_another_name_are_protected(launcher: Launcher) {
     // git itself goes on.
     let ran = room.fenced("cd tree && git config user.name x && git -c user.email=a@b commit -q --allow-empty -m x && git log --oneline");
     assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+/// What the host's git would run after `cd` into a directory that was made inside.
+fn git_directories_made_inside_hold_nothing_that_runs(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.helper(&KERNEL);
+    let program = "fsmonitor = \"touch RAN; true\"";
+    let elsewhere = format!("printf '[core]\\n repositoryformatversion = 0\\n {program}\\n'");
+    let evil = format!(
+        "printf '[core]\\n repositoryformatversion = 0\\n bare = false\\n worktree = .\\n {program}\\n'"
+    );
+    let hook = "mkdir hooks; echo 'touch RAN' > hooks/post-index-change; chmod +x hooks/*";
+    let marks = "mkdir -p objects refs; echo 'ref: refs/heads/main' > HEAD";
+    let attacks: &[(&str, String)] = &[
+        ("config-first", format!("{evil} > config; {marks}")),
+        ("config-last", format!("{marks}; {evil} > config")),
+        ("appended", format!("git init -q --bare .; {evil} >> config")),
+        ("renamed", format!("{marks}; {evil} > c; mv c config; {evil} > config.lock; mv config.lock config")),
+        ("linked", format!("{marks}; {evil} > c; ln c config; ln -s c config")),
+        ("exchanged", format!("{marks}; {evil} > c; touch config; ../kernel exchange c config")),
+        ("marks-renamed", format!("{evil} > config; mkdir x; (cd x; {marks}); mv x/* .")),
+        (
+            "marks-linked",
+            format!(
+                "{evil} > config; mkdir -p objects refs; echo 'ref: refs/heads/main' > h; ln h HEAD; ln -s h HEAD"
+            ),
+        ),
+        ("held-open", format!("echo '[core]' > config; exec 5>>config; {marks}; {evil} >&5")),
+        ("another-name", format!("echo '[core]' > config; ln config other; {marks}; {evil} > other")),
+        ("hooks-first", format!("{hook}; {marks}")),
+        ("hooks-last", format!("git init -q --bare .; {hook}")),
+        (
+            "hooks-renamed",
+            format!("git init -q --bare .; mkdir x; (cd x; {hook}); mv x/hooks hooks; ln -s x/hooks hooks"),
+        ),
+        (
+            "common",
+            format!(
+                "mkdir t c d; (cd c; mkdir objects refs; {elsewhere} > config); echo ../c > d/commondir; echo 'ref: refs/heads/main' > d/HEAD; echo 'gitdir: ../d' > t/.git"
+            ),
+        ),
+    ];
+    for (name, attack) in attacks {
+        let place = format!("made-{name}");
+        let ran = room.fenced(&format!("mkdir {place}; cd {place}; {attack}"));
+        assert!(!runs_something(&room.project.join(&place)), "{name}: {ran:?}");
+        // Outside each of them gets there.
+        let outside = tempfile::tempdir_in(&room.project).unwrap();
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", attack]).current_dir(outside.path()).env("GIT_TEMPLATE_DIR", "").output().unwrap();
+        assert!(runs_something(outside.path()), "{name}: {:?}", names(outside.path()));
+    }
+    // git itself makes and uses such repositories.
+    let ran = room.fenced(
+        "git init -q --bare b.git && git init -q w && cd w && git -c user.name=x -c user.email=x commit -q --allow-empty -m x \
+         && git remote add b ../b.git && git push -q b HEAD && git clone -q --bare . ../c.git && cd ../c.git && git log --oneline",
+    );
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+/// Whether git runs something that lies in the directory, or finds hooks to run there.
+fn runs_something(directory: &Path) -> bool {
+    for below in ["", "t"] {
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "safe.directory=*", "status"]).current_dir(directory.join(below));
+        // It fails in most of them, which is not what matters.
+        let _ = git.output();
+    }
+    let has_hooks = directory.join("HEAD").exists()
+        && directory.join("objects").exists()
+        && std::fs::read_dir(directory.join("hooks")).is_ok_and(|hooks| hooks.count() > 0);
+    has_hooks || names(directory).iter().any(|path| path.ends_with("RAN"))
 }
 
 /// Files with something evil in them, of those that git looks at.

@@ -5,7 +5,7 @@
 //! calls itself, and Landlock refuses them to everybody inside.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::suite::fence_support::{Fenced, Launcher, RACES, for_every_launcher, names, wait_until};
 use crate::suite::support::Room;
@@ -86,8 +86,11 @@ fn who_waits_for_a_denied_name_does_not_read_it(launcher: Launcher) {
     let room = Room::on(launcher);
     room.helper(&RACES);
     let over = AtomicBool::new(false);
+    let begun = Instant::now();
+    // Not before it runs: a launch that meets a name and misses it later may fail, which is another matter.
     let come_and_go = || {
-        while !over.load(Ordering::Relaxed) {
+        wait_until(PATIENCE, || room.project.join("ready").exists());
+        while !over.load(Ordering::Relaxed) && begun.elapsed() < 4 * PATIENCE {
             room.write("new", "canary");
             std::fs::rename(room.project.join("new"), room.project.join(".env")).unwrap();
             std::thread::sleep(Duration::from_micros(300));
@@ -96,7 +99,7 @@ fn who_waits_for_a_denied_name_does_not_read_it(launcher: Launcher) {
     };
     let (fenced, unfenced) = std::thread::scope(|scope| {
         scope.spawn(come_and_go);
-        let fenced = room.fenced("./races poll 2");
+        let fenced = room.fenced("touch ready; ./races poll 2");
         let won = || !RACES.unfenced(&["poll", "0.1"], &room.project).contains(" 0 leaks");
         let unfenced = wait_until(PATIENCE, won);
         over.store(true, Ordering::Relaxed);

@@ -49,6 +49,9 @@ impl Supervisor<'_> {
             return Answer::Continue;
         }
         let Some(_lowered) = self.powers.lower() else { return Answer::Done(Err(Errno::ACCESS)) };
+        if let Some(answer) = self.feeds_git(call) {
+            return answer;
+        }
         match call {
             Call::Open { flags, mode, .. } => self.make_open(listener, notification, flags, mode),
             Call::OpenHow { .. } => {

@@ -128,7 +128,7 @@ fn host_path(directory: BorrowedFd<'_>) -> Result<std::path::PathBuf, Errno> {
     std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).map_err(|_| Errno::NOENT)
 }
 
-fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
+pub(super) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         let written = rustix::io::write(&file, bytes)?;
         bytes = &bytes[written..];

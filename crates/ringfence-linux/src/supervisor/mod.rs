@@ -11,6 +11,7 @@
 //! the protect list that are created later, and denied files that appear later.
 
 mod ask;
+mod bare;
 mod call;
 mod crowd;
 mod deed;
