@@ -12,7 +12,7 @@
 //! | [`mounts`] | where the workspaces are seen |
 //! | [`network`] | network modes, name servers, host names |
 //! | [`profiles`] | seccomp and AppArmor |
-//! | [`env`] | variables |
+//! | [`mod@env`] | variables |
 //! | [`limits`] | processes, memory, processors, ulimits |
 //! | [`identity`] | names, labels, image, user |
 //! | [`hash`] | whether a container is still what the configuration says |
