@@ -146,7 +146,9 @@ fn show_what_is_allowed(
     let rules = files.allow_write.iter().map(|rule| (rule, Access::Write));
     for (rule, access) in rules.chain(files.allow_read.iter().map(|rule| (rule, Access::Read))) {
         let Some(path) = place(rule, &options.cwd) else { continue };
-        if shown.contains(&path) || forbidden.touched_by(&path).is_some() {
+        // What is denied as a whole is not even there.
+        let denied = !files.decide(&path, Access::Read).allowed();
+        if denied || shown.contains(&path) || forbidden.touched_by(&path).is_some() {
             continue;
         }
         let suffix =
