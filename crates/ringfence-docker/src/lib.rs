@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`provider`] | [`DockerProvider`]: makes, lists and destroys sandboxes |
 //! | [`sandbox`] | one of them |
+//! | [`simple`] | one container for each command |
 //! | [`plan`] | from options and policy to a specification |
 //! | [`options`] | the configuration, checked: what a container is made of, its name and its hash |
 //! | [`lifecycle`] | inspect, use again, make anew, or leave alone with a hint |
@@ -28,6 +29,7 @@ pub mod plan;
 pub mod provider;
 pub mod register;
 pub mod sandbox;
+pub mod simple;
 #[cfg(feature = "testing")]
 pub mod testing;
 

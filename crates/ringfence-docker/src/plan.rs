@@ -16,12 +16,10 @@ use crate::options::{self, ContainerRequest, ContainerSpec, Forbidden, Surroundi
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GuestMode {
-    /// Where there is one; without it, rules that only it can hold are a refusal.
+    /// Nothing starts without it.
     #[default]
     Auto,
-    /// Nothing starts without it.
-    Required,
-    /// Never. The rules that only it can hold are not held, and results say so.
+    /// Never; refused, as long as nothing else runs commands in a container.
     Off,
 }
 

@@ -18,9 +18,10 @@ use crate::guest::{self, GuestProgram, Link, inside};
 use crate::lifecycle::{Forgetful, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
 use crate::options::identity::{LABEL_REGISTRY, registry_mark};
 use crate::options::{ContainerSpec, Mount};
-use crate::plan::{GuestMode, ProviderOptions, specify};
+use crate::plan::{GuestMode, Life, ProviderOptions, specify};
 use crate::register::Register;
 use crate::sandbox::{Afterwards, DockerSandbox, Parts};
+use crate::simple::SimpleSandbox;
 
 /// The name it is registered under.
 pub const KIND: &str = "docker";
@@ -28,11 +29,17 @@ pub const KIND: &str = "docker";
 /// Makes sandboxes that are containers.
 #[derive(Debug)]
 pub struct DockerProvider {
+    maker: Arc<Maker>,
+    live: Mutex<BTreeMap<String, Weak<dyn Sandbox>>>,
+}
+
+/// What sandboxes are made with.
+#[derive(Debug)]
+pub(crate) struct Maker {
     /// Used by sandboxes that name no ledger.
     records: SharedRecords,
     registers: Mutex<BTreeMap<PathBuf, Arc<Register>>>,
     engines: tokio::sync::Mutex<BTreeMap<Endpoint, Engine>>,
-    live: Mutex<BTreeMap<String, Weak<DockerSandbox>>>,
     /// One container is made by one at a time.
     making: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -46,17 +53,27 @@ impl Default for DockerProvider {
 impl DockerProvider {
     #[must_use]
     pub fn new(records: SharedRecords) -> Self {
-        Self {
+        let maker = Maker {
             records,
             registers: Mutex::default(),
             engines: tokio::sync::Mutex::default(),
-            live: Mutex::default(),
             making: Mutex::default(),
-        }
+        };
+        Self { maker: Arc::new(maker), live: Mutex::default() }
     }
 
     /// A connection to the engine at `endpoint`: the one there is, while it answers.
     pub async fn engine(&self, endpoint: &Endpoint) -> Result<Engine> {
+        self.maker.engine(endpoint).await
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Weak<dyn Sandbox>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Maker {
+    async fn engine(&self, endpoint: &Endpoint) -> Result<Engine> {
         let mut engines = self.engines.lock().await;
         if let Some(engine) = engines.get(endpoint)
             && endpoint.check().is_ok()
@@ -68,7 +85,7 @@ impl DockerProvider {
         Ok(engine)
     }
 
-    async fn make(&self, options: CreateOptions) -> Result<Arc<DockerSandbox>> {
+    pub(crate) async fn make(&self, options: CreateOptions) -> Result<Arc<DockerSandbox>> {
         let own = ProviderOptions::read(&options.provider_options)?;
         let endpoint = own.endpoint(&options.environment)?;
         let id = new_id()?;
@@ -148,10 +165,6 @@ impl DockerProvider {
         };
         its.lock_owned().await
     }
-
-    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Weak<DockerSandbox>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Provider for DockerProvider {
@@ -161,11 +174,17 @@ impl Provider for DockerProvider {
 
     fn create(&self, options: CreateOptions) -> BoxFuture<'_, Result<Arc<dyn Sandbox>>> {
         Box::pin(async move {
-            let sandbox = self.make(options).await?;
+            let own = ProviderOptions::read(&options.provider_options)?;
+            let sandbox: Arc<dyn Sandbox> = match own.life {
+                Life::Kept => self.maker.make(options).await?,
+                Life::Simple => {
+                    Arc::new(SimpleSandbox::start(new_id()?, Arc::clone(&self.maker), options).await?)
+                }
+            };
             let mut live = self.live();
             live.retain(|_, sandbox| sandbox.strong_count() > 0);
             live.insert(sandbox.id().to_owned(), Arc::downgrade(&sandbox));
-            Ok(sandbox as Arc<dyn Sandbox>)
+            Ok(sandbox)
         })
     }
 
@@ -181,7 +200,7 @@ impl Provider for DockerProvider {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>>> {
-        let alive = |(id, sandbox): (&String, &Weak<DockerSandbox>)| {
+        let alive = |(id, sandbox): (&String, &Weak<dyn Sandbox>)| {
             let status =
                 if sandbox.upgrade()?.is_alive() { SandboxStatus::Running } else { SandboxStatus::Stopped };
             Some(SandboxInfo { id: id.clone(), status })
@@ -193,7 +212,8 @@ impl Provider for DockerProvider {
 
 fn guest_program(own: &ProviderOptions) -> Result<Option<GuestProgram>> {
     if own.guest == GuestMode::Off {
-        return Ok(None);
+        let message = "guest is off, and nothing else runs commands in a container yet";
+        return Err(Error::new(ErrorKind::Unsupported, message).hint("set guest to auto"));
     }
     match &own.guest_program {
         Some(path) => GuestProgram::open(path).map(Some),

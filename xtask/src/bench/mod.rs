@@ -8,6 +8,7 @@
 //! | [`parts`] | one notification, one approval, memory, and every step of a launch |
 //! | [`session`] | commands in a warm shell, and their output |
 //! | [`gate`] | verdicts on commands and code |
+//! | [`docker`] | containers against the `docker` command |
 //! | [`many`] | taking a sandbox from the pool, and a thousand live ones |
 //! | [`measure`] | interleaved samples, as this user or as an ordinary one |
 //! | [`quiet`] | how much of the machine others used meanwhile |
@@ -15,6 +16,7 @@
 //! | [`stats`], [`goals`], [`render`] | medians and tails, what was aimed at, tables |
 
 mod cold_start;
+mod docker;
 mod gate;
 mod goals;
 mod many;
@@ -65,6 +67,7 @@ const BENCHES: &[(&str, &str, Bench)] = &[
     ("session", "A warm shell", session::run),
     ("gate", "A verdict of the gate", gate::run),
     ("many", "Many sandboxes", many::run),
+    ("docker", "Containers", docker::run),
     ("workloads", "Everyday work inside", workloads::run),
     ("peers", "Other agents' sandboxes", peers::run),
 ];

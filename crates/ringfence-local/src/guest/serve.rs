@@ -241,7 +241,13 @@ impl Counter {
 
     fn settled(&self, settled: &Settled) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(at) = asked.iter().position(|(question, _)| *question == settled.question) else { return };
+        // The answer may have changed what the question offers, not what it is about.
+        let about = |question: &Question| {
+            let violation = &question.violation;
+            (violation.operation, violation.resource.clone(), violation.pid, violation.time_ms)
+        };
+        let its = about(&settled.question);
+        let Some(at) = asked.iter().position(|(question, _)| about(question) == its) else { return };
         let (_, question) = asked.swap_remove(at);
         drop(asked);
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&question);
