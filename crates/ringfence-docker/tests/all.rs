@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests")]
 
 mod suite {
+    mod attacks;
     mod conformance;
     mod files;
     mod halfway;
