@@ -88,7 +88,7 @@ impl Maker {
     pub(crate) async fn make(&self, options: CreateOptions) -> Result<Arc<DockerSandbox>> {
         let own = ProviderOptions::read(&options.provider_options)?;
         let endpoint = own.endpoint(&options.environment)?;
-        let id = new_id()?;
+        let id = new_id();
         let scope_key = options.hooks.scope_key.clone();
         let key = scope_key.clone().unwrap_or_else(|| id.clone());
         let now_ms = now_ms();
@@ -178,7 +178,7 @@ impl Provider for DockerProvider {
             let sandbox: Arc<dyn Sandbox> = match own.life {
                 Life::Kept => self.maker.make(options).await?,
                 Life::Simple => {
-                    Arc::new(SimpleSandbox::start(new_id()?, Arc::clone(&self.maker), options).await?)
+                    Arc::new(SimpleSandbox::start(new_id(), Arc::clone(&self.maker), options).await?)
                 }
             };
             let mut live = self.live();
@@ -263,10 +263,8 @@ pub(crate) fn now_ms() -> u64 {
 }
 
 /// `docker-<milliseconds>-<eight hex digits>`.
-fn new_id() -> Result<String> {
-    let mut random = [0; 4];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(|errno| {
-        Error::new(ErrorKind::Internal, "no random numbers").caused_by(std::io::Error::from(errno))
-    })?;
-    Ok(format!("{KIND}-{}-{:08x}", now_ms(), u32::from_ne_bytes(random)))
+fn new_id() -> String {
+    // The last bytes of such a number are random.
+    let random = uuid::Uuid::now_v7().as_u128() as u32;
+    format!("{KIND}-{}-{random:08x}", now_ms())
 }

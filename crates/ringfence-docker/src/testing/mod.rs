@@ -22,6 +22,10 @@ const SCRIPT: &str = include_str!("engine.sh");
 /// On a machine with other things to do.
 const PATIENCE: Duration = Duration::from_secs(240);
 
+/// What stands on the board instead of a directory when no engine started, and for how long it counts.
+const FAILED: &str = "failed: ";
+const AGE_OF_A_FAILURE: Duration = Duration::from_secs(600);
+
 /// The engine, as long as this lives.
 #[derive(Debug)]
 pub struct TestEngine {
@@ -40,7 +44,10 @@ impl TestEngine {
         }
         match join() {
             Ok(engine) => Some(engine),
-            Err(error) => panic!("the engine for tests did not start: {error}"),
+            Err(error) => {
+                ringfence_testing::lacks("docker", &format!("the engine for tests did not start: {error}"));
+                None
+            }
         }
     }
 
@@ -98,11 +105,19 @@ fn join() -> std::io::Result<TestEngine> {
     if let Some(found) = still_there(Path::new(place.trim())) {
         return Ok(found);
     }
-    let started = start()?;
+    // The others of this run need not wait for what does not come.
+    let is_fresh = board.metadata()?.modified()?.elapsed().is_ok_and(|age| age < AGE_OF_A_FAILURE);
+    if let Some(why) = place.strip_prefix(FAILED).filter(|_| is_fresh) {
+        return Err(std::io::Error::other(why.to_owned()));
+    }
+    let started = start();
     rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&board, 0))?;
     rustix::fs::seek(&board, rustix::fs::SeekFrom::Start(0))?;
-    write!(board, "{}", started.directory.display())?;
-    Ok(started)
+    match &started {
+        Ok(engine) => write!(board, "{}", engine.directory.display())?,
+        Err(error) => write!(board, "{FAILED}{error}")?,
+    }
+    started
 }
 
 /// Holds it, if it is one that nobody is about to remove.
