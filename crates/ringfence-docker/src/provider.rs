@@ -264,7 +264,7 @@ pub(crate) fn now_ms() -> u64 {
 
 /// `docker-<milliseconds>-<eight hex digits>`.
 fn new_id() -> String {
-    // The last bytes of such a number are random.
-    let random = uuid::Uuid::now_v7().as_u128() as u32;
-    format!("{KIND}-{}-{random:08x}", now_ms())
+    // The last digits of such a number are random.
+    let number = uuid::Uuid::now_v7().simple().to_string();
+    format!("{KIND}-{}-{}", now_ms(), &number[number.len() - 8..])
 }
