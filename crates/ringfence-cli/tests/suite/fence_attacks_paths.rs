@@ -22,6 +22,7 @@ for_every_launcher! {
     a_fresh_directory_gets_no_file_that_runs_later,
     a_denied_file_replaced_outside_stays_denied,
     the_ringfence_home_and_its_program_are_out_of_reach,
+    what_processes_of_the_host_have_open_stays_theirs,
     links_planted_in_the_project_do_not_lead_the_host_out,
     races_do_not_read_what_was_denied_from_the_start,
 }
@@ -385,6 +386,22 @@ fn the_ringfence_home_and_its_program_are_out_of_reach(launcher: Launcher) {
     assert!(config.contains("canary"));
     assert!(std::fs::metadata(program).unwrap().len() > 100_000);
     assert_eq!(std::fs::metadata(room.project.join("exe")).map_or(0, |exe| exe.len()), 0);
+}
+
+fn what_processes_of_the_host_have_open_stays_theirs(launcher: Launcher) {
+    use std::io::Write as _;
+    let room = Room::on(launcher);
+    let mut child =
+        std::process::Command::new("sleep").arg("300").stdin(std::process::Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"hunter2\n").unwrap();
+    let id = child.id();
+    let ran = room.fenced(&format!(
+        "for f in /proc/{id}/fd/0 /proc/{id}/exe /proc/{id}/root/etc/hostname /proc/{id}/task/{id}/fd/0 /proc/{id}/environ; do \
+         timeout 2 head -c 8 $f && echo leaked; done; true"
+    ));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(ran.stdout, "", "{ran:?}");
 }
 
 fn links_planted_in_the_project_do_not_lead_the_host_out(launcher: Launcher) {

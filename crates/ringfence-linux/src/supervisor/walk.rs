@@ -86,6 +86,9 @@ fn travel(root: BorrowedFd<'_>, tid: i32, path: &Path, last: Last) -> Option<End
         }
         // The links in the top directory of /proc are ordinary ones.
         if is_proc(&opened) && here != Path::new("/proc") {
+            if !is_of_the_sandbox(tid, &here) {
+                return Some(End::Place(Resolved::Unreachable, there));
+            }
             let opened = follow_magic(root, &here, &name)?;
             match link_target(&opened) {
                 Some(place) => here = place,
@@ -141,13 +144,51 @@ fn follow_magic(root: BorrowedFd<'_>, directory: &Path, name: &[u8]) -> Option<O
     rustix::fs::openat(&directory, name, flags, Mode::empty()).ok()
 }
 
+/// Whether the links in this directory of `/proc` belong to a process that the caller may look at. Where it shares the
+/// numbers of its processes with the host, Landlock keeps it from following those of others; whoever follows them
+/// for it must not go further than the caller itself could: to its own session, and to what it started.
+fn is_of_the_sandbox(tid: i32, directory: &Path) -> bool {
+    let number = |name: &std::ffi::OsStr| name.to_str()?.parse::<i32>().ok();
+    let below = directory.strip_prefix("/proc").ok().and_then(|below| below.iter().next());
+    let (Some(process), Some(status)) = (below.and_then(number), status(tid)) else { return false };
+    let numbers: Vec<i32> = field(&status, "NStgid:").filter_map(|number| number.parse().ok()).collect();
+    let &[caller] = numbers.as_slice() else {
+        // It has a namespace of its own, and sees nobody else.
+        return numbers.len() > 1;
+    };
+    let Some((mut parent, session)) = parent_and_session(process) else { return false };
+    if process == caller || parent_and_session(caller).is_some_and(|(_, callers)| callers == session) {
+        return true;
+    }
+    while parent > 1 && parent != caller {
+        let Some((next, _)) = parent_and_session(parent) else { return false };
+        parent = next;
+    }
+    parent == caller
+}
+
+fn parent_and_session(process: i32) -> Option<(i32, i32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // After the name: state, parent, group, session.
+    let numbers = stat.rsplit(')').next()?.split_whitespace().skip(1);
+    let numbers: Vec<i32> = numbers.take(3).filter_map(|number| number.parse().ok()).collect();
+    let &[parent, _, session] = numbers.as_slice() else { return None };
+    Some((parent, session))
+}
+
+fn status(tid: i32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{tid}/status")).ok()
+}
+
+fn field<'a>(status: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    line.unwrap_or_default().split_whitespace()
+}
+
 /// The process and the thread, by the numbers they have inside.
 fn inner_ids(tid: i32) -> Option<[String; 2]> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let last = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-        line.split_whitespace().last().map(str::to_owned)
-    };
+    let status = status(tid)?;
+    let last = |key: &str| field(&status, key).last().map(str::to_owned);
     Some([last("NStgid:")?, last("NSpid:")?])
 }
 
@@ -156,6 +197,37 @@ mod tests {
     use super::*;
     use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_of_strangers_lead_nowhere() {
+        let root = std::fs::File::open("/").unwrap();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        let look = |caller: i32, process: u32| {
+            let path = PathBuf::from(format!("/proc/{process}/exe"));
+            walk(root.as_fd(), caller, &path, Last::Follow).map(|(resolved, _)| resolved)
+        };
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let mut apart = std::process::Command::new("setsid").args(["sleep", "100"]).spawn().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let own_session = |id: u32| {
+            parent_and_session(id.cast_signed()).is_some_and(|(_, session)| session == id.cast_signed())
+        };
+        while !own_session(apart.id()) && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        // What this process started, in its session or not, and itself.
+        assert_eq!(look(tid, child.id()), Some(Resolved::Exists));
+        assert_eq!(look(tid, apart.id()), Some(Resolved::Exists));
+        assert_eq!(look(tid, std::process::id()), Some(Resolved::Exists));
+        // One in a session of its own knows neither its parent nor the first of all.
+        assert_eq!(look(apart.id().cast_signed(), std::process::id()), Some(Resolved::Unreachable));
+        assert_eq!(look(apart.id().cast_signed(), child.id()), Some(Resolved::Unreachable));
+        assert_eq!(look(apart.id().cast_signed(), 1), Some(Resolved::Unreachable));
+        for child in [&mut child, &mut apart] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
 
     #[test]
     fn every_alias_leads_to_the_same_place() {
