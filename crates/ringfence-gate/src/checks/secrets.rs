@@ -120,7 +120,7 @@ impl Check for Secrets {
         if DATA.contains(&cmd.name) {
             return;
         }
-        for pattern in found_and_used(cmd) {
+        for pattern in sought(cmd) {
             look(cmd, &pattern.val.with_globs(), pattern, report);
         }
         for arg in paths(cmd) {
@@ -137,12 +137,13 @@ impl Check for Secrets {
     }
 }
 
-/// The names that `find` looks for, when it runs something on what it finds: finding alone shows no content.
-fn found_and_used<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
+/// The names that `find` looks for: when it runs something on what it finds, or looks through more than the project.
+/// In the project, finding alone shows no content.
+fn sought<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
     let rest = cmd.rest();
     let runs =
         |arg: &Arg| arg.known().is_some_and(|word| matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir"));
-    if !matches!(cmd.name, "find" | "gfind") || !rest.iter().any(runs) {
+    if !matches!(cmd.name, "find" | "gfind") || !(rest.iter().any(runs) || goes_beyond_the_project(cmd)) {
         return vec![];
     }
     let tests = |arg: &Arg| {
@@ -153,6 +154,18 @@ fn found_and_used<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
         *index > 0 && tests(&rest[index - 1]) && !refused
     };
     (0..rest.len()).filter(is_pattern).map(|index| &rest[index]).collect()
+}
+
+/// Whether a walk begins at the home directory, in it but outside of the project, or above either.
+fn goes_beyond_the_project(cmd: &Cmd<'_>) -> bool {
+    let is_place = |arg: &&Arg| !arg.known().is_some_and(|word| word.starts_with(['-', '(', '!']));
+    let beyond = |arg: &Arg| {
+        cmd.path(&arg.val).is_some_and(|path| {
+            let home = cmd.place.home;
+            (path.within(home) || path.above(home)) && !cmd.place.projects().any(|project| path.within(project))
+        })
+    };
+    cmd.rest().iter().take_while(is_place).any(beyond)
 }
 
 /// The words of a command that may be files.
