@@ -162,7 +162,8 @@ fn goes_beyond_the_project(cmd: &Cmd<'_>) -> bool {
     let beyond = |arg: &Arg| {
         cmd.path(&arg.val).is_some_and(|path| {
             let home = cmd.place.home;
-            (path.within(home) || path.above(home)) && !cmd.place.projects().any(|project| path.within(project))
+            (path.within(home) || path.above(home))
+                && !cmd.place.projects().any(|project| path.within(project))
         })
     };
     cmd.rest().iter().take_while(is_place).any(beyond)
