@@ -131,9 +131,13 @@ fn still_there(directory: &Path) -> Option<TestEngine> {
         .then(|| TestEngine { directory: directory.to_owned(), _users: users })
 }
 
+/// On a disk, where layers of images can be stacked. The engine removes it, not this process.
+fn new_directory() -> std::io::Result<PathBuf> {
+    Ok(tempfile::Builder::new().prefix("ringfence-engine.").tempdir_in("/var/tmp")?.keep())
+}
+
 fn start() -> std::io::Result<TestEngine> {
-    let made = Command::new("mktemp").args(["-d", "/var/tmp/ringfence-engine.XXXXXX"]).output()?;
-    let directory = PathBuf::from(String::from_utf8_lossy(&made.stdout).trim());
+    let directory = new_directory()?;
     let users = File::create_new(directory.join("users"))?;
     flock(&users, FlockOperation::LockShared)?;
     let log = File::create(directory.join("log"))?;
@@ -170,9 +174,7 @@ pub struct OwnEngine {
 
 impl OwnEngine {
     pub fn start(images: &TestEngine) -> std::io::Result<Self> {
-        let made = Command::new("mktemp").args(["-d", "/var/tmp/ringfence-engine.XXXXXX"]).output()?;
-        let directory = PathBuf::from(String::from_utf8_lossy(&made.stdout).trim());
-        let mut engine = Self { directory, daemon: None };
+        let mut engine = Self { directory: new_directory()?, daemon: None };
         engine.restart()?;
         let tar = images.directory.join("full.tar");
         let status = docker(&engine.host(), &["import"]).arg(tar).arg(FULL).stdout(Stdio::null()).status()?;
