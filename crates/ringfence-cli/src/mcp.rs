@@ -86,6 +86,7 @@ fn options(sandbox: Sandbox) -> Result<Options> {
         code_reader: Some(gate::reader()),
         require: sandbox.require.clone(),
         stage: std::env::current_exe().ok(),
+        warn: Arc::new(|warning| report::say(&format!("warning: {warning}"))),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         load: Arc::new(move |project, more| load(&sandbox, project, more)),
     })

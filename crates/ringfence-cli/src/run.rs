@@ -12,6 +12,7 @@ use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
 use ringfence::local::approval::Settled;
 use ringfence::local::aside::Listener;
 use ringfence::local::{CallersTerminal, Fence, Streams};
+use ringfence::manager::built_in;
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{
     Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, PolicyMode, Result, Stdin,
@@ -197,10 +198,14 @@ fn show(args: &Run, result: &ExecResult) -> Result<()> {
 pub(crate) fn sandbox(setup: &Setup, args: &Sandbox) -> Result<CreateOptions> {
     let config = &setup.loaded.config;
     if config.provider != "local" {
-        return Err(Error::new(
-            ErrorKind::InvalidConfig,
-            format!("unknown sandbox provider \"{}\"; known providers: local", config.provider),
-        ));
+        // One that nobody knows is said to be so.
+        built_in()?.get(&config.provider)?;
+        let message = format!(
+            "this command works with the provider local, and the configuration says {}",
+            config.provider
+        );
+        return Err(Error::new(ErrorKind::InvalidConfig, message)
+            .hint("`ringfence run` and `ringfence mcp` work with every provider; --provider local overrides the configuration"));
     }
     Ok(CreateOptions {
         cwd: setup.project.clone(),

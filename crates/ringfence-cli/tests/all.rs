@@ -14,6 +14,7 @@ mod suite {
     pub(crate) mod docker;
     #[cfg(all(feature = "docker", target_os = "linux"))]
     pub(crate) mod docker_sandboxes;
+    mod docker_tools;
     pub(crate) mod fence_attacks_kernel;
     pub(crate) mod fence_attacks_paths;
     pub(crate) mod fence_attacks_races;

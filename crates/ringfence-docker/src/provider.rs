@@ -208,6 +208,10 @@ impl Provider for DockerProvider {
         let infos = self.live().iter().filter_map(alive).collect();
         Box::pin(std::future::ready(Ok(infos)))
     }
+
+    fn has_own_files(&self) -> bool {
+        true
+    }
 }
 
 fn guest_program(own: &ProviderOptions) -> Result<Option<GuestProgram>> {

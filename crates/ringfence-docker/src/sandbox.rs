@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_fence::{BoxFuture, EventSink, Sandbox};
+use ringfence_fence::{BoxFuture, EventSink, Sandbox, SandboxFiles};
 use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Layer, PolicyMode, Result};
 use ringfence_workspace::PathMap;
 
+use crate::bridge::{Bridge, BridgeOptions, ContainerExec};
 use crate::engine::Engine;
 use crate::engine::attached::Attached;
 use crate::guest::{Link, inside};
@@ -101,6 +102,10 @@ impl DockerSandbox {
         &self.engine
     }
 
+    pub(crate) fn map(&self) -> &PathMap {
+        &self.map
+    }
+
     fn core(&self, shell: Option<&str>) -> Core {
         Core {
             link: Arc::clone(&self.link),
@@ -189,6 +194,11 @@ impl Sandbox for DockerSandbox {
             Err(Error::new(ErrorKind::SandboxNotAvailable, "the sandbox was closed"))
         };
         Box::pin(std::future::ready(shell))
+    }
+
+    fn files(&self) -> Option<Arc<dyn SandboxFiles>> {
+        let exec = Arc::new(ContainerExec::new(self.engine.clone(), self.container.as_str()));
+        Some(Arc::new(Bridge::new(exec, self.map.clone(), BridgeOptions::default())))
     }
 }
 

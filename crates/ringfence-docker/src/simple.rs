@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Sandbox};
+use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Sandbox, SandboxFiles};
 use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
+use ringfence_workspace::PathMap;
 
+use crate::bridge::{Bridge, BridgeOptions, ContainerExec};
+use crate::exec::{Exec, Finished, Input, Output, Script};
 use crate::provider::Maker;
 use crate::sandbox::DockerSandbox;
 
@@ -16,7 +19,33 @@ pub struct SimpleSandbox {
     maker: Arc<Maker>,
     options: CreateOptions,
     assurance: Assurance,
+    map: PathMap,
     disposed: AtomicBool,
+}
+
+/// Runs each script of the file bridge in a container of its own.
+#[derive(Debug)]
+struct SimpleExec {
+    maker: Arc<Maker>,
+    options: CreateOptions,
+}
+
+impl Exec for SimpleExec {
+    fn run<'a>(
+        &'a self,
+        script: Script<'a>,
+        input: Input<'a>,
+        output: Output<'a>,
+    ) -> BoxFuture<'a, Result<Finished>> {
+        Box::pin(async move {
+            let sandbox = self.maker.make(self.options.clone()).await?;
+            let exec = ContainerExec::new(sandbox.engine().clone(), sandbox.container());
+            let outcome = exec.run(script, input, output).await;
+            let removed = sandbox.dispose().await;
+            let finished = outcome?;
+            removed.map(|()| finished)
+        })
+    }
 }
 
 impl SimpleSandbox {
@@ -24,9 +53,9 @@ impl SimpleSandbox {
     pub(crate) async fn start(id: String, maker: Arc<Maker>, mut options: CreateOptions) -> Result<Self> {
         options.hooks.scope_key = None;
         let trial = maker.make(options.clone()).await?;
-        let assurance = trial.assurance();
+        let (assurance, map) = (trial.assurance(), trial.map().clone());
         trial.dispose().await?;
-        Ok(Self { id, maker, options, assurance, disposed: AtomicBool::new(false) })
+        Ok(Self { id, maker, options, assurance, map, disposed: AtomicBool::new(false) })
     }
 
     async fn fresh(&self) -> Result<Arc<DockerSandbox>> {
@@ -68,5 +97,10 @@ impl Sandbox for SimpleSandbox {
 
     fn is_alive(&self) -> bool {
         !self.disposed.load(Ordering::Acquire)
+    }
+
+    fn files(&self) -> Option<Arc<dyn SandboxFiles>> {
+        let exec = SimpleExec { maker: Arc::clone(&self.maker), options: self.options.clone() };
+        Some(Arc::new(Bridge::new(Arc::new(exec), self.map.clone(), BridgeOptions::default())))
     }
 }

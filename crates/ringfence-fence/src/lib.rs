@@ -8,6 +8,7 @@
 pub mod approval;
 pub mod approve;
 pub mod conformance;
+pub mod files;
 pub mod jobs;
 pub mod lasting;
 mod registry;
@@ -25,6 +26,7 @@ use ringfence_model::{
 
 pub use approval::Approval;
 pub use approve::{Approver, Question, wait_for};
+pub use files::SandboxFiles;
 pub use jobs::Jobs;
 pub use lasting::{Lasting, LastingSandbox};
 pub use registry::{ProviderFactory, Registry};
@@ -111,6 +113,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     fn destroy<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>>;
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>>>;
+
+    /// Whether its sandboxes have a file system of their own, so that files are read and written through them and not on the
+    /// host; see [`Sandbox::files`].
+    fn has_own_files(&self) -> bool {
+        false
+    }
 }
 
 /// Receives what happens while a command runs. Called from the thread that serves the sandbox, so it
@@ -157,6 +165,11 @@ pub trait Sandbox: Send + Sync + std::fmt::Debug {
 
     /// Its background commands; none where it can't have any.
     fn jobs(&self) -> Option<&dyn Jobs> {
+        None
+    }
+
+    /// Its files, where they are its own; none where they are the host's.
+    fn files(&self) -> Option<Arc<dyn SandboxFiles>> {
         None
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ringfence::gate::CodeReader;
 use ringfence::ledger::Writer;
+use ringfence::manager::Warn;
 use ringfence::model::Result;
 use ringfence::permission::Letterbox;
 use ringfence::setup::Setup;
@@ -35,6 +36,8 @@ pub struct Options {
     pub require: Vec<String>,
     /// The program that bwrap executes inside.
     pub stage: Option<PathBuf>,
+    /// Hears what a person should know.
+    pub warn: Warn,
     /// Told to the client.
     pub version: String,
 }

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use ringfence::manager::built_in;
 use ringfence::model::Result;
+use ringfence::model::config::WorkspaceAccess;
 use ringfence::permission::ApprovalService;
+use ringfence::setup::Setup;
 use ringfence::tools::{LocalTools, Tools};
 use rmcp::RoleServer;
 use rmcp::service::Peer;
@@ -100,7 +103,10 @@ impl Session {
 
     fn make(&self, directories: Vec<PathBuf>) -> Result<Opened> {
         let more = directories.get(1..).unwrap_or_default();
-        let setup = (self.options.load)(&directories[0], more)?;
+        let mut setup = (self.options.load)(&directories[0], more)?;
+        // A client wants its project, so that is where every provider works unless something else is written.
+        setup.loaded.config.workspace_access.get_or_insert(WorkspaceAccess::Rw);
+        let setup = Arc::new(setup);
         let calls = Arc::clone(&self.calls);
         let local = LocalTools {
             service: Some(Arc::clone(&calls) as Arc<dyn ApprovalService>),
@@ -112,9 +118,18 @@ impl Session {
             stage: self.options.stage.clone(),
             ..LocalTools::default()
         };
-        let tools = local.open(&setup)?;
+        let tools = self.tools(local, &setup)?;
         tools.listen(Arc::new(move |event| calls.hear(event)));
         Ok(Opened { tools, directories, ledger: setup.ledger_path() })
+    }
+
+    /// In a sandbox of the configured provider.
+    fn tools(&self, local: LocalTools, setup: &Arc<Setup>) -> Result<Tools> {
+        if setup.loaded.config.provider == "local" {
+            return local.open(setup);
+        }
+        let warn = Arc::clone(&self.options.warn);
+        local.open_managed(setup, built_in()?, &self.key, move |warning| warn(warning))
     }
 
     /// The client's roots are others now: what was opened for the old ones ends, and what was granted with it.

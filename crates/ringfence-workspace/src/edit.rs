@@ -22,39 +22,51 @@ impl Workspace {
     /// Replaces `old` by `new`; gives the number of replacements. An error when `old` does not occur.
     pub fn edit(&self, path: &Path, old: &str, new: &str, which: Occurrence) -> Result<usize> {
         self.must_be_writable(path)?;
-        let invalid = |why: String| Error::new(ErrorKind::Validation, why);
-        if old.is_empty() {
-            return Err(invalid("the text to replace is empty".to_owned()));
-        }
-        let content = self.read(path)?;
-        let found = positions(&content, old.as_bytes());
-        let shown = path.display();
-        match (which, found.len()) {
-            (_, 0) => {
-                let error = invalid(format!("the text to replace does not occur in {shown}"));
-                return Err(error.hint("read the file and copy the text exactly, blanks included"));
-            }
-            (Occurrence::Only, many @ 2..) => {
-                let error = invalid(format!("the text to replace occurs {many} times in {shown}"));
-                return Err(error.hint("give more of the text around it, or replace all"));
-            }
-            _ => {}
-        }
-        let wanted = match which {
-            Occurrence::First | Occurrence::Only => &found[..1],
-            Occurrence::All => &found[..],
-        };
-        let mut changed = Vec::with_capacity(content.len());
-        let mut done = 0;
-        for &at in wanted {
-            changed.extend_from_slice(&content[done..at]);
-            changed.extend_from_slice(new.as_bytes());
-            done = at + old.len();
-        }
-        changed.extend_from_slice(&content[done..]);
+        let (changed, count) = replaced(path, &self.read(path)?, old, new, which)?;
         self.write(path, &changed)?;
-        Ok(wanted.len())
+        Ok(count)
     }
+}
+
+/// The content of a file, shown as `path`, with `old` replaced by `new`, and the number of replacements. An error when `old`
+/// does not occur.
+pub fn replaced(
+    path: &Path,
+    content: &[u8],
+    old: &str,
+    new: &str,
+    which: Occurrence,
+) -> Result<(Vec<u8>, usize)> {
+    let invalid = |why: String| Error::new(ErrorKind::Validation, why);
+    if old.is_empty() {
+        return Err(invalid("the text to replace is empty".to_owned()));
+    }
+    let found = positions(content, old.as_bytes());
+    let shown = path.display();
+    match (which, found.len()) {
+        (_, 0) => {
+            let error = invalid(format!("the text to replace does not occur in {shown}"));
+            return Err(error.hint("read the file and copy the text exactly, blanks included"));
+        }
+        (Occurrence::Only, many @ 2..) => {
+            let error = invalid(format!("the text to replace occurs {many} times in {shown}"));
+            return Err(error.hint("give more of the text around it, or replace all"));
+        }
+        _ => {}
+    }
+    let wanted = match which {
+        Occurrence::First | Occurrence::Only => &found[..1],
+        Occurrence::All => &found[..],
+    };
+    let mut changed = Vec::with_capacity(content.len());
+    let mut done = 0;
+    for &at in wanted {
+        changed.extend_from_slice(&content[done..at]);
+        changed.extend_from_slice(new.as_bytes());
+        done = at + old.len();
+    }
+    changed.extend_from_slice(&content[done..]);
+    Ok((changed, wanted.len()))
 }
 
 /// Where `needle` begins in `content`, left to right, without overlaps.

@@ -48,15 +48,15 @@ pub mod slug;
 pub mod tree;
 pub mod workspace;
 
-pub use edit::Occurrence;
+pub use edit::{Occurrence, replaced};
 pub use guard::Guard;
 pub use map::{Mount, MountMode, PathMap};
 pub use media::{MediaPlace, StagedMedia};
 pub use outbound::MediaSource;
-pub use patch::{Patch, PatchReport};
+pub use patch::{Patch, PatchReport, PatchSource};
 pub use path::clean_input;
 pub use remote::RemoteMedia;
-pub use search::{Match, SearchOptions, SearchReport};
+pub use search::{Match, SearchOptions, SearchReport, Searcher, is_text};
 pub use seed::BOOTSTRAP_FILES;
 pub use sessions::{SessionOptions, Sessions};
 pub use slug::{container_name, session_slug};

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -69,12 +70,7 @@ pub struct SearchReport {
 impl Workspace {
     /// Looks for `text` (plain, no pattern) in the text files below `path`. Follows no link.
     pub fn search(&self, path: &Path, text: &str, options: &SearchOptions) -> Result<SearchReport> {
-        if text.is_empty() || text.contains('\n') {
-            return Err(Error::new(
-                ErrorKind::Validation,
-                "the text to search must be one line and not empty",
-            ));
-        }
+        let searcher = Searcher::new(text, options)?;
         let inner = Inner::new(path)?;
         let top = self.open_directory(&inner)?;
         let mut report = SearchReport::default();
@@ -94,25 +90,13 @@ impl Workspace {
             }
             Next::Enter
         });
-        let needle = folded(text.as_bytes(), options.ignore_case);
         for candidate in candidates {
             let Some(content) = self.read_text_at(top.as_fd(), &candidate, options.max_file_bytes) else {
                 report.files_passed_over += 1;
                 continue;
             };
-            report.files_searched += 1;
-            let shown = inner.as_path().join(&candidate);
-            for (number, line) in content.split(|&byte| byte == b'\n').enumerate() {
-                if positions(&folded(line, options.ignore_case), &needle).is_empty() {
-                    continue;
-                }
-                if report.matches.len() >= options.max_matches {
-                    report.truncated = true;
-                    return Ok(report);
-                }
-                let kept = &line[..line.len().min(Match::LONGEST)];
-                let text = String::from_utf8_lossy(kept).trim_end_matches('\r').to_owned();
-                report.matches.push(Match { path: shown.clone(), line: number + 1, text });
+            if searcher.look(&inner.as_path().join(&candidate), &content, &mut report).is_break() {
+                break;
             }
         }
         Ok(report)
@@ -136,9 +120,51 @@ impl Workspace {
             place.settled_facts()?.ok_or(Errno::NOENT)
         });
         let ours = self.is_ours(path, &facts, there, &file).unwrap_or(false);
-        let head = &content[..content.len().min(8192)];
-        (ours && !head.contains(&0)).then_some(content)
+        (ours && is_text(&content)).then_some(content)
     }
+}
+
+/// Looks for one text in the contents of files, wherever they come from.
+#[derive(Debug)]
+pub struct Searcher<'o> {
+    needle: Vec<u8>,
+    options: &'o SearchOptions,
+}
+
+impl<'o> Searcher<'o> {
+    pub fn new(text: &str, options: &'o SearchOptions) -> Result<Self> {
+        if text.is_empty() || text.contains('\n') {
+            return Err(Error::new(
+                ErrorKind::Validation,
+                "the text to search must be one line and not empty",
+            ));
+        }
+        Ok(Self { needle: folded(text.as_bytes(), options.ignore_case), options })
+    }
+
+    /// Adds what a file, shown as `path`, contains to the report; breaks when that has enough.
+    pub fn look(&self, path: &Path, content: &[u8], report: &mut SearchReport) -> ControlFlow<()> {
+        report.files_searched += 1;
+        for (number, line) in content.split(|&byte| byte == b'\n').enumerate() {
+            if positions(&folded(line, self.options.ignore_case), &self.needle).is_empty() {
+                continue;
+            }
+            if report.matches.len() >= self.options.max_matches {
+                report.truncated = true;
+                return ControlFlow::Break(());
+            }
+            let kept = &line[..line.len().min(Match::LONGEST)];
+            let text = String::from_utf8_lossy(kept).trim_end_matches('\r').to_owned();
+            report.matches.push(Match { path: path.to_owned(), line: number + 1, text });
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether a search looks into it.
+#[must_use]
+pub fn is_text(content: &[u8]) -> bool {
+    !content[..content.len().min(8192)].contains(&0)
 }
 
 fn folded(text: &[u8], ignore_case: bool) -> Vec<u8> {

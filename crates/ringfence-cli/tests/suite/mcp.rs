@@ -65,7 +65,7 @@ impl Agent {
         Self { answers: Some(Arc::new(Mutex::new(answers))), ..Self::default() }
     }
 
-    async fn connect(&self, room: &Room) -> RunningService<RoleClient, Self> {
+    pub(crate) async fn connect(&self, room: &Room) -> RunningService<RoleClient, Self> {
         let program = room.command(&["mcp"]);
         let mut command = tokio::process::Command::new(program.get_program());
         command.args(program.get_args()).current_dir(&room.project).env_clear();

@@ -8,16 +8,20 @@ use ringfence_workspace::map::Mapped;
 use ringfence_workspace::{FileStat, HardLinks, PathMap, RemoveDepth, clean_input};
 use tokio::io::AsyncReadExt as _;
 
-use super::listing::{BridgeEntry, read_listing, read_stat};
+use super::listing::{BridgeEntry, read_listings, read_stat};
 use super::status::{Found, failure};
 use crate::exec::{Exec, Finished, Input, Output, Script};
 
-/// A script with what comes before each of them.
+/// A script with what comes before each of them; one that is `exact` follows no link.
 macro_rules! script {
     ($name:literal) => {
         concat!(include_str!("scripts/prelude.sh"), include_str!(concat!("scripts/", $name)))
     };
+    (exact $name:literal) => {
+        concat!(include_str!("scripts/prelude.sh"), "exact=yes\n", include_str!(concat!("scripts/", $name)))
+    };
 }
+pub(super) use script;
 
 /// A listing larger than this is cut off with an error; a directory of a hundred thousand files is smaller.
 const LARGEST_LISTING: u64 = 32 << 20;
@@ -81,14 +85,14 @@ impl Bridge {
 
     /// Hands the content of a file to `output` as it comes; returns how much it was.
     pub async fn read_to(&self, path: &Path, output: Output<'_>) -> Result<u64> {
+        self.read_by(script!("read.sh"), path, output).await
+    }
+
+    async fn read_by(&self, text: &str, path: &Path, output: Output<'_>) -> Result<u64> {
         let place = Place::find(&self.map, path, For::Reading)?;
-        let hard_links = match self.options.hard_links {
-            HardLinks::Refuse => "refuse",
-            HardLinks::Allow => "allow",
-        };
         let mut counted = Counted { output, bytes: 0, limit: u64::MAX };
-        let arguments = place.arguments(&[hard_links]);
-        let script = Script { text: script!("read.sh"), arguments: &arguments };
+        let arguments = place.arguments(&[self.several_names()]);
+        let script = Script { text, arguments: &arguments };
         let finished = self.exec.run(script, &mut tokio::io::empty(), &mut counted).await?;
         let bytes = counted.bytes;
         succeed("read", path, &finished)?;
@@ -97,10 +101,14 @@ impl Bridge {
 
     /// The whole content of a file.
     pub async fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        self.read_whole(script!("read.sh"), path).await
+    }
+
+    pub(super) async fn read_whole(&self, text: &str, path: &Path) -> Result<Vec<u8>> {
         let limit = self.options.max_file_bytes;
         let mut content = Vec::new();
         let mut limited = Counted { output: &mut content, bytes: 0, limit };
-        let read = self.read_to(path, &mut limited).await;
+        let read = self.read_by(text, path, &mut limited).await;
         if limited.bytes > limit {
             let message = format!("cannot read {}: it has more than {limit} bytes", path.display());
             return Err(Error::new(ErrorKind::ResourceLimitExceeded, message).hint("read a part of it"));
@@ -116,6 +124,17 @@ impl Bridge {
         length: u64,
         parents: Parents,
     ) -> Result<()> {
+        self.write_by(script!("write.sh"), path, input, length, parents).await
+    }
+
+    pub(super) async fn write_by(
+        &self,
+        text: &str,
+        path: &Path,
+        input: Input<'_>,
+        length: u64,
+        parents: Parents,
+    ) -> Result<()> {
         let place = Place::find(&self.map, path, For::Writing)?;
         let fresh = format!(".ringfence-{}.tmp", uuid::Uuid::now_v7().simple());
         let size = length.to_string();
@@ -124,7 +143,7 @@ impl Bridge {
             Parents::Require => "no",
         };
         let arguments = place.arguments(&[&fresh, &size, make]);
-        let script = Script { text: script!("write.sh"), arguments: &arguments };
+        let script = Script { text, arguments: &arguments };
         // One byte more than announced is as wrong as one less, and is noticed inside.
         let mut input = input.take(length.saturating_add(1));
         let finished = self.exec.run(script, &mut input, &mut tokio::io::sink()).await?;
@@ -144,13 +163,23 @@ impl Bridge {
 
     /// Removes a file, a link (never what it leads to) or a directory.
     pub async fn remove(&self, path: &Path, depth: RemoveDepth, missing: Missing) -> Result<()> {
+        self.remove_by(script!("remove.sh"), path, depth, missing).await
+    }
+
+    pub(super) async fn remove_by(
+        &self,
+        text: &str,
+        path: &Path,
+        depth: RemoveDepth,
+        missing: Missing,
+    ) -> Result<()> {
         let place = Place::find(&self.map, path, For::Replacing)?;
         let depth = match depth {
             RemoveDepth::Single => "single",
             RemoveDepth::Recursive => "recursive",
         };
         let arguments = place.arguments(&[depth]);
-        let finished = self.finish(script!("remove.sh"), &arguments, &mut tokio::io::sink()).await?;
+        let finished = self.finish(text, &arguments, &mut tokio::io::sink()).await?;
         match Found::of(finished.code) {
             Some(Found::Absent) if missing == Missing::Ignore => Ok(()),
             _ => succeed("remove", path, &finished),
@@ -184,10 +213,29 @@ impl Bridge {
     pub async fn list(&self, path: &Path) -> Result<Vec<BridgeEntry>> {
         let place = Place::find(&self.map, path, For::Reading)?;
         let text = self.run("list", path, script!("list.sh"), &place.arguments(&[])).await?;
-        read_listing(&text).ok_or_else(|| garbled("list", path))
+        let listed = read_listings(&text).and_then(|mut all| all.pop()).flatten();
+        listed.ok_or_else(|| garbled("list", path))
     }
 
-    async fn run(&self, doing: &str, path: &Path, text: &str, arguments: &[&str]) -> Result<Vec<u8>> {
+    /// As `read.sh` takes it.
+    pub(super) fn several_names(&self) -> &'static str {
+        match self.options.hard_links {
+            HardLinks::Refuse => "refuse",
+            HardLinks::Allow => "allow",
+        }
+    }
+
+    pub(super) fn exec(&self) -> &dyn Exec {
+        &*self.exec
+    }
+
+    pub(super) async fn run(
+        &self,
+        doing: &str,
+        path: &Path,
+        text: &str,
+        arguments: &[&str],
+    ) -> Result<Vec<u8>> {
         let mut said = Vec::new();
         let mut limited = Counted { output: &mut said, bytes: 0, limit: LARGEST_LISTING };
         let finished = self.finish(text, arguments, &mut limited).await?;
@@ -200,18 +248,18 @@ impl Bridge {
     }
 }
 
-fn succeed(doing: &str, path: &Path, finished: &Finished) -> Result<()> {
+pub(super) fn succeed(doing: &str, path: &Path, finished: &Finished) -> Result<()> {
     if finished.code == 0 { Ok(()) } else { Err(failure(doing, path, finished)) }
 }
 
-fn garbled(what: &str, path: &Path) -> Error {
+pub(super) fn garbled(what: &str, path: &Path) -> Error {
     let message = format!("the answer of {what} for {} is not understood", path.display());
     Error::new(ErrorKind::Internal, message).hint("the image may have a stat that does not know -c")
 }
 
 /// What a path is looked up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum For {
+pub(super) enum For {
     Reading,
     Writing,
     /// Something that has a name to lose; a mount has none.
@@ -220,14 +268,14 @@ enum For {
 
 /// A path as the scripts take it: a mount, a directory below it, a name in that.
 #[derive(Debug)]
-struct Place {
-    mount: String,
-    directory: String,
-    name: String,
+pub(super) struct Place {
+    pub(super) mount: String,
+    pub(super) directory: String,
+    pub(super) name: String,
 }
 
 impl Place {
-    fn find(map: &PathMap, path: &Path, purpose: For) -> Result<Self> {
+    pub(super) fn find(map: &PathMap, path: &Path, purpose: For) -> Result<Self> {
         let mapped = match purpose {
             For::Reading => map.resolve(path)?,
             For::Writing | For::Replacing => map.resolve_for_writing(path)?,
@@ -255,7 +303,7 @@ impl Place {
         })
     }
 
-    fn arguments<'a>(&'a self, further: &[&'a str]) -> Vec<&'a str> {
+    pub(super) fn arguments<'a>(&'a self, further: &[&'a str]) -> Vec<&'a str> {
         let mut arguments = vec![self.mount.as_str(), &self.directory, &self.name];
         arguments.extend(further);
         arguments
@@ -263,10 +311,10 @@ impl Place {
 }
 
 /// Counts what is written, and ends it at a limit.
-struct Counted<'a> {
-    output: Output<'a>,
-    bytes: u64,
-    limit: u64,
+pub(super) struct Counted<'a> {
+    pub(super) output: Output<'a>,
+    pub(super) bytes: u64,
+    pub(super) limit: u64,
 }
 
 impl tokio::io::AsyncWrite for Counted<'_> {

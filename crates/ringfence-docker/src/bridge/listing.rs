@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 
 use ringfence_workspace::{FileKind, FileStat};
 
@@ -29,11 +30,20 @@ pub(super) fn read_stat(line: &[u8]) -> Option<FileStat> {
     fields.next().is_none().then_some(stat)
 }
 
-/// Batches of `COUNT NUL (NAME NUL)… LINE… NUL`, each line `MODE SIZE SECONDS NAME`. None when it is not that.
-pub(super) fn read_listing(mut text: &[u8]) -> Option<Vec<BridgeEntry>> {
+/// Batches of `COUNT NUL (NAME NUL)… LINE… NUL`, each line `MODE SIZE SECONDS NAME`, up to `end STATUS NUL`, for each directory.
+/// A directory that could not be listed is none; none at all when the text is not that.
+pub(super) fn read_listings(mut text: &[u8]) -> Option<Vec<Option<Vec<BridgeEntry>>>> {
+    let mut all = Vec::new();
     let mut entries = Vec::new();
     while !text.is_empty() {
-        let count: usize = std::str::from_utf8(until_nul(&mut text)?).ok()?.parse().ok()?;
+        let head = std::str::from_utf8(until_nul(&mut text)?).ok()?;
+        if let Some(status) = head.strip_prefix("end ") {
+            let mut entries = std::mem::take(&mut entries);
+            entries.sort_by(|one: &BridgeEntry, other| one.name.cmp(&other.name));
+            all.push((status == "0").then_some(entries));
+            continue;
+        }
+        let count: usize = head.parse().ok()?;
         let mut names = Vec::new();
         for _ in 0..count {
             names.push(until_nul(&mut text)?.strip_prefix(b"./")?);
@@ -49,8 +59,30 @@ pub(super) fn read_listing(mut text: &[u8]) -> Option<Vec<BridgeEntry>> {
             return None;
         }
     }
-    entries.sort_by(|one, other| one.name.cmp(&other.name));
-    Some(entries)
+    entries.is_empty().then_some(all)
+}
+
+/// Contents, each followed by a line of `mark` and a status. A file that could not be read is none.
+pub(super) fn read_contents(mut text: &[u8], mark: &str) -> Option<Vec<Option<Vec<u8>>>> {
+    let mark = format!("\n{mark} ");
+    let mut all = Vec::new();
+    while !text.is_empty() {
+        let end = text.windows(mark.len()).position(|window| window == mark.as_bytes())?;
+        let after = &text[end + mark.len()..];
+        let line = after.iter().position(|byte| *byte == b'\n')?;
+        all.push((&after[..line] == b"0").then(|| text[..end].to_vec()));
+        text = &after[line + 1..];
+    }
+    Some(all)
+}
+
+/// What `locate.sh` says: a directory, what comes below it, and what is there.
+pub(super) fn read_located(mut text: &[u8]) -> Option<(PathBuf, PathBuf, Option<FileStat>)> {
+    let path = |bytes: &[u8]| PathBuf::from(OsString::from_vec(bytes.to_vec()));
+    let (directory, below) = (path(until_nul(&mut text)?), path(until_nul(&mut text)?));
+    let line = until_nul(&mut text)?;
+    let stat = if line.is_empty() { None } else { Some(read_stat(line)?) };
+    text.is_empty().then_some((directory, below, stat))
 }
 
 fn line_of<'t>(lines: &'t [u8], name: &[u8]) -> Option<(FileStat, &'t [u8])> {
@@ -92,19 +124,34 @@ mod tests {
     #[test]
     fn entries_that_went_away_are_left_out_and_odd_names_are_kept() {
         let first = ["3", "./a\nb", "./gone", "./c d", "81a4 1 0 ./a\nb\n81a4 2 0 ./c d\n", ""].join("\0");
-        let second = ["1", "./z", "41ed 0 0 ./z\n", ""].join("\0");
+        let second = ["1", "./z", "41ed 0 0 ./z\n", "end 0", "end 81", "end 0", ""].join("\0");
         let text = first + &second;
-        let entries = read_listing(text.as_bytes()).unwrap();
+        let listings = read_listings(text.as_bytes()).unwrap();
+        let [Some(entries), None, Some(empty)] = &listings[..] else { panic!("{listings:?}") };
         let names: Vec<_> = entries.iter().map(|entry| entry.name.to_str().unwrap()).collect();
         assert_eq!(names, ["a\nb", "c d", "z"]);
         assert_eq!(entries[1].stat.size, 2);
+        assert_eq!(empty.len(), 0);
     }
 
     #[test]
     fn anything_else_is_not_understood() {
-        for text in ["x", "1\0", "1\0a\0\0", "1\0./a\0nonsense\0", "9\0./a\0\0"] {
-            assert_eq!(read_listing(text.as_bytes()), None, "{text:?}");
+        for text in ["x", "1\0", "1\0a\0\0", "1\0./a\0nonsense\0", "9\0./a\0\0", "1\0./a\x0081a4 1 0 ./a\n\0"]
+        {
+            assert_eq!(read_listings(text.as_bytes()), None, "{text:?}");
         }
-        assert_eq!(read_listing(b""), Some(vec![]));
+        assert_eq!(read_listings(b""), Some(vec![]));
+        for text in ["", "a\0", "a\0b\0", "a\0b\0c\0", "a\0b\0\0more"] {
+            assert_eq!(read_located(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn contents_end_at_their_mark_only() {
+        let text = b"a\nMARK\n b\n\nMARK 0\n\nMARK 81\n\nMARK 0\n";
+        let want = vec![Some(b"a\nMARK\n b\n".to_vec()), None, Some(vec![])];
+        assert_eq!(read_contents(text, "MARK"), Some(want));
+        assert_eq!(read_contents(b"cut off", "MARK"), None);
+        assert_eq!(read_contents(b"cut off\nMARK 0", "MARK"), None);
     }
 }

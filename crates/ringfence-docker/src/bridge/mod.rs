@@ -12,6 +12,7 @@
 //! | `files` | [`Bridge`] and its operations |
 //! | `scripts/*.sh` | what runs inside |
 //! | [`inside`] | running them in a container |
+//! | `located` | the same for those who judge a path first: what was judged is what is touched |
 //! | `status` | what their exit statuses mean |
 //! | `listing` | reading what `list.sh` says |
 //! | [`content`] | what is written: bytes, or text in an encoding |
@@ -27,8 +28,9 @@
 //! None of it reaches the host: no program of the host opens a path of the container, and whatever a link says is resolved by
 //! the kernel inside the container, where the host's other files do not exist. Read-only mounts are the kernel's as well.
 //!
-//! The bridge knows mounts, not the policy: whether an agent may read `.env` is for those to ask who hand out files, as for every other
-//! file tool.
+//! The bridge knows mounts, not the policy: whether an agent may read `.env` is for those to ask who hand out files. They look up where a
+//! path leads, judge that, and touch exactly that by scripts that follow no link
+//! ([`SandboxFiles`](ringfence_fence::SandboxFiles)).
 //!
 //! **Invariant:** nothing from outside becomes part of a script; names travel as arguments, contents on stdin.
 
@@ -36,6 +38,7 @@ pub mod content;
 mod files;
 pub mod inside;
 mod listing;
+mod located;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,8 @@ pub(super) enum Found {
     Directory,
     Incomplete,
     WriteProtected,
+    /// A link is where none was, or something was renamed.
+    Changed,
 }
 
 impl Found {
@@ -36,6 +38,7 @@ impl Found {
             88 => Self::Directory,
             89 => Self::Incomplete,
             90 => Self::WriteProtected,
+            91 => Self::Changed,
             _ => return None,
         })
     }
@@ -56,6 +59,10 @@ impl Found {
             Self::Directory => (ErrorKind::Validation, "it is a directory"),
             Self::Incomplete => (ErrorKind::Cancelled, "not all bytes arrived, and nothing was changed"),
             Self::WriteProtected => (ErrorKind::PathAccessDenied, "the file is write-protected"),
+            Self::Changed => (
+                ErrorKind::ConcurrentAccess,
+                "it was exchanged while it was looked at, and nothing was done with it",
+            ),
         }
     }
 

@@ -75,8 +75,110 @@ impl Patch {
     }
 }
 
-/// The state of the files the patch touches, as it will be. None: not there.
-type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
+/// The state of the files a patch touches. None: not there.
+pub type Contents = BTreeMap<PathBuf, Option<Vec<u8>>>;
+
+/// Where a patch finds the files that it changes.
+pub trait PatchSource {
+    /// The one way to write a path that may be changed.
+    fn tidy(&self, path: &Path) -> Result<PathBuf>;
+
+    /// The content of the file at a tidy path; none when there is no such file.
+    fn content(&self, path: &Path) -> Result<Option<Vec<u8>>>;
+}
+
+/// What a patch would do. All paths are tidy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outcome {
+    pub report: PatchReport,
+    pub before: Contents,
+    pub after: Contents,
+}
+
+impl Patch {
+    /// Computes what comes of it; nothing is changed.
+    pub fn outcome(&self, source: &dyn PatchSource) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        for change in &self.0 {
+            outcome.add(change, source)?;
+        }
+        Ok(outcome)
+    }
+}
+
+impl Outcome {
+    fn add(&mut self, change: &Change, source: &dyn PatchSource) -> Result<()> {
+        match change {
+            Change::Add { path, content } => {
+                let path = self.known(path, source)?;
+                if self.is_there(&path) {
+                    return Err(
+                        wrong(format!("cannot add {}: it exists", path.display())).hint("update it instead")
+                    );
+                }
+                self.after.insert(path.clone(), Some(content.clone().into_bytes()));
+                self.report.added.push(path);
+            }
+            Change::Delete { path } => {
+                let path = self.known(path, source)?;
+                if self.after.insert(path.clone(), None).flatten().is_none() {
+                    return Err(missing("delete", &path));
+                }
+                self.report.deleted.push(path);
+            }
+            Change::Update { path, move_to, hunks } => {
+                let path = self.known(path, source)?;
+                let Some(Some(old)) = self.after.get(&path) else { return Err(missing("update", &path)) };
+                let new = hunk::apply(&path, old, hunks)?;
+                match move_to {
+                    None => {
+                        self.after.insert(path.clone(), Some(new));
+                        self.report.updated.push(path);
+                    }
+                    Some(target) => {
+                        let target = self.known(target, source)?;
+                        if target != path && self.is_there(&target) {
+                            return Err(wrong(format!("cannot move to {}: it exists", target.display())));
+                        }
+                        self.after.insert(path.clone(), None);
+                        self.after.insert(target.clone(), Some(new));
+                        self.report.moved.push((path, target));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a file the first time it is named, and gives its tidy path.
+    fn known(&mut self, path: &Path, source: &dyn PatchSource) -> Result<PathBuf> {
+        let path = source.tidy(path)?;
+        if !self.before.contains_key(&path) {
+            let content = source.content(&path)?;
+            self.before.insert(path.clone(), content.clone());
+            self.after.insert(path.clone(), content);
+        }
+        Ok(path)
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        self.after.get(path).is_some_and(Option::is_some)
+    }
+}
+
+impl PatchSource for Workspace {
+    fn tidy(&self, path: &Path) -> Result<PathBuf> {
+        self.must_be_writable(path)?;
+        Ok(Inner::of_entry(path)?.as_path().to_owned())
+    }
+
+    fn content(&self, path: &Path) -> Result<Option<Vec<u8>>> {
+        match self.read(path) {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            content => content.map(Some),
+        }
+    }
+}
 
 impl Workspace {
     /// Applies a patch: all of it, or nothing.
@@ -86,84 +188,12 @@ impl Workspace {
 
     /// The same, of a patch that was read before.
     pub fn apply(&self, patch: &Patch) -> Result<PatchReport> {
-        let mut report = PatchReport::default();
-        let mut before = Files::new();
-        let mut after = Files::new();
-        for change in &patch.0 {
-            self.compute(change, &mut before, &mut after, &mut report)?;
-        }
+        let Outcome { report, before, after } = patch.outcome(self)?;
         self.put(&before, after, &report.moved)?;
         Ok(report)
     }
 
-    fn compute(
-        &self,
-        change: &Change,
-        before: &mut Files,
-        after: &mut Files,
-        report: &mut PatchReport,
-    ) -> Result<()> {
-        match change {
-            Change::Add { path, content } => {
-                let path = self.known(path, before, after)?;
-                self.must_be_writable(&path)?;
-                if after.get(&path).is_some_and(Option::is_some) {
-                    return Err(
-                        wrong(format!("cannot add {}: it exists", path.display())).hint("update it instead")
-                    );
-                }
-                after.insert(path.clone(), Some(content.clone().into_bytes()));
-                report.added.push(path);
-            }
-            Change::Delete { path } => {
-                let path = self.known(path, before, after)?;
-                self.must_be_writable(&path)?;
-                if after.insert(path.clone(), None).flatten().is_none() {
-                    return Err(missing("delete", &path));
-                }
-                report.deleted.push(path);
-            }
-            Change::Update { path, move_to, hunks } => {
-                let path = self.known(path, before, after)?;
-                self.must_be_writable(&path)?;
-                let Some(Some(old)) = after.get(&path) else { return Err(missing("update", &path)) };
-                let new = hunk::apply(&path, old, hunks)?;
-                match move_to {
-                    None => {
-                        after.insert(path.clone(), Some(new));
-                        report.updated.push(path);
-                    }
-                    Some(target) => {
-                        let target = self.known(target, before, after)?;
-                        if target != path && after.get(&target).is_some_and(Option::is_some) {
-                            return Err(wrong(format!("cannot move to {}: it exists", target.display())));
-                        }
-                        after.insert(path.clone(), None);
-                        after.insert(target.clone(), Some(new));
-                        report.moved.push((path, target));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads a file the first time it is named, and gives its tidy path.
-    fn known(&self, path: &Path, before: &mut Files, after: &mut Files) -> Result<PathBuf> {
-        let path = Inner::of_entry(path)?.as_path().to_owned();
-        if !before.contains_key(&path) {
-            let content = match self.read(&path) {
-                Ok(content) => Some(content),
-                Err(error) if error.kind == ErrorKind::NotFound => None,
-                Err(error) => return Err(error),
-            };
-            before.insert(path.clone(), content.clone());
-            after.insert(path.clone(), content);
-        }
-        Ok(path)
-    }
-
-    fn put(&self, before: &Files, after: Files, moved: &[(PathBuf, PathBuf)]) -> Result<()> {
+    fn put(&self, before: &Contents, after: Contents, moved: &[(PathBuf, PathBuf)]) -> Result<()> {
         let mut staged = Vec::new();
         let mut to_remove = Vec::new();
         let mut made = Vec::new();
@@ -211,7 +241,7 @@ impl Workspace {
         missing
     }
 
-    fn put_back(&self, before: &Files, done: &[PathBuf]) {
+    fn put_back(&self, before: &Contents, done: &[PathBuf]) {
         for path in done {
             // The error that led here is the one to report; a second one adds nothing.
             let _ = match before.get(path) {

@@ -221,6 +221,15 @@ impl Manager {
         self.options.approval.is_some()
     }
 
+    /// Whether a session's files are read and written through its sandbox, since that has a file system of its own.
+    pub fn has_own_files(&self, session: &str) -> Result<bool> {
+        let status = self.status(session);
+        if !status.sandboxed {
+            return Ok(false);
+        }
+        Ok(self.provider(&self.setup_of(&status).loaded.config.provider)?.has_own_files())
+    }
+
     /// Where a session works, and the rules that hold there.
     pub fn place(&self, session: &str) -> Result<(Place, Policy)> {
         let status = self.status(session);

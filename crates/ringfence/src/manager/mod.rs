@@ -26,7 +26,7 @@ pub mod unfenced;
 pub mod who;
 
 pub use context::SandboxContext;
-pub use core::{Manager, ManagerOptions};
+pub use core::{Manager, ManagerOptions, Warn};
 pub use place::Place;
 pub use providers::built_in;
 pub use unfenced::Unfenced;

@@ -24,11 +24,13 @@ impl Tools {
         if let Err(refused) = self.begin(call) {
             return Ok(*refused);
         }
+        let own = self.room.files()?;
         let desk = &self.shared.desk;
         let mut once: Vec<Grant> = vec![];
         for _ in 0..MOST_QUESTIONS {
             // Nothing was changed by a call that was refused: files are checked before they are touched.
-            let (error, stopped) = match self.shared.files.call(file, &desk.granted(), &once) {
+            let (error, stopped) = match self.shared.files.call(file, own.as_deref(), &desk.granted(), &once)
+            {
                 Ok(result) => return Ok(result),
                 Err(failed) => failed,
             };
@@ -47,7 +49,7 @@ impl Tools {
         Ok(self
             .shared
             .files
-            .call(file, &desk.granted(), &once)
+            .call(file, own.as_deref(), &desk.granted(), &once)
             .unwrap_or_else(|(error, _)| ToolResult::of_error(&error)))
     }
 }

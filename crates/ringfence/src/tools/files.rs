@@ -1,21 +1,21 @@
-//! Files of the workspace, read and written on the host under the fence's rules.
+//! Files of the workspace, read and written under the fence's rules: on the host, or inside of a sandbox that has its own.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ringfence_fence::SandboxFiles;
 use ringfence_model::{Error, ErrorKind, Filesystem, Grant, Result};
 use ringfence_workspace::{FileKind, ListOptions, Occurrence, Patch, SearchOptions, Workspace, clean_input};
-use serde_json::json;
 
 use super::args;
 use super::guard::{PolicyGuard, Refused};
+use super::inside::Inside;
 use super::result::ToolResult;
+use super::shown;
 
-/// Lines that one call reads unless it says otherwise.
-const LINES: usize = 2000;
-/// Characters of one line that are shown.
-const LONGEST_LINE: usize = 2000;
+/// What to do about a path that leads elsewhere.
+pub(super) const STAY: &str =
+    "file tools stay in the workspace; a command can read other places after a person agreed";
 
 /// The workspace behind its guard. One call at a time, so that a grant for once is for one call.
 #[derive(Debug)]
@@ -84,43 +84,54 @@ impl Files {
         self.more.iter().map(Workspace::host_path)
     }
 
-    /// Does it, with what was granted. A refusal of the rules comes with the error.
+    /// Does it, with what was granted: inside, when the sandbox has files of its own. A refusal of the rules comes with the
+    /// error.
     pub(crate) fn call(
         &self,
         call: &FileCall,
+        own: Option<&dyn SandboxFiles>,
         session: &[Grant],
         once: &[Grant],
     ) -> std::result::Result<ToolResult, (Error, Option<Box<Refused>>)> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.guard.hold(&self.permanent, session, once);
         self.guard.take_refused();
-        let outcome = match call {
-            FileCall::Read(args) => self.read(args),
-            FileCall::Write(args) => self.write(args),
-            FileCall::Edit(args) => self.edit(args),
-            FileCall::ApplyPatch(args) => self.apply_patch(args),
-            FileCall::List(args) => self.list(args),
-            FileCall::Search(args) => self.search(args),
+        let outcome = match (own, call) {
+            (Some(own), call) => self.inside_of(own).call(call),
+            (None, FileCall::Read(args)) => self.read(args),
+            (None, FileCall::Write(args)) => self.write(args),
+            (None, FileCall::Edit(args)) => self.edit(args),
+            (None, FileCall::ApplyPatch(args)) => self.apply_patch(args),
+            (None, FileCall::List(args)) => self.list(args),
+            (None, FileCall::Search(args)) => self.search(args),
         };
         self.guard.hold(&self.permanent, session, &[]);
         outcome.map_err(|error| (error, self.guard.take_refused().map(Box::new)))
     }
 
     /// A file as it is, with what was granted for the session.
-    pub(crate) fn bytes(&self, path: &str, session: &[Grant]) -> Result<Vec<u8>> {
+    pub(crate) fn bytes(
+        &self,
+        path: &str,
+        own: Option<&dyn SandboxFiles>,
+        session: &[Grant],
+    ) -> Result<Vec<u8>> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.guard.hold(&self.permanent, session, &[]);
+        if let Some(own) = own {
+            return self.inside_of(own).bytes(path);
+        }
         let place = self.inside(path)?;
         place.workspace.read(&place.path)
     }
 
+    fn inside_of<'a>(&'a self, own: &'a dyn SandboxFiles) -> Inside<'a> {
+        Inside { files: own, guard: &self.guard, home: &self.home }
+    }
+
     /// What was typed as a path.
     fn inside(&self, typed: &str) -> Result<Place<'_>> {
-        self.place(&clean_input(typed, Some(&self.home))).map_err(|error| {
-            error.hint(
-                "file tools stay in the workspace; a command can read other places after a person agreed",
-            )
-        })
+        self.place(&clean_input(typed, Some(&self.home))).map_err(|error| error.hint(STAY))
     }
 
     /// Absolute paths are in the innermost directory that they begin with, all others in the workspace.
@@ -138,39 +149,21 @@ impl Files {
         if place.workspace.stat(&place.path)?.is_some_and(|stat| stat.kind == FileKind::Directory) {
             return Err(invalid(format!("{} is a directory", place.shown())).hint("use `list`"));
         }
-        let text = place.workspace.read_text(&place.path)?;
-        let (first, most) = (args.offset.unwrap_or(1).max(1), args.limit.unwrap_or(LINES));
-        let all = text.lines().count();
-        let mut shown = String::new();
-        for (index, line) in text.lines().enumerate().skip(first - 1).take(most) {
-            let line: String = line.chars().take(LONGEST_LINE).collect();
-            // Writing to a string cannot fail.
-            let _ = writeln!(shown, "{:>6}\t{line}", index + 1);
-        }
-        let more = all.saturating_sub((first - 1).saturating_add(most));
-        let mut result = ToolResult::text(shown).with("path", place.shown()).with("lines", all);
-        if more > 0 {
-            result.truncated = true;
-            result = result.with("linesLeft", more);
-        }
-        Ok(result)
+        Ok(shown::lines(&place.shown(), &place.workspace.read_text(&place.path)?, args))
     }
 
     fn write(&self, args: &args::Write) -> Result<ToolResult> {
         let place = self.inside(&args.path)?;
         let existed = place.workspace.exists(&place.path);
         place.workspace.write(&place.path, args.content.as_bytes())?;
-        let verb = if existed { "replaced" } else { "created" };
-        let text = format!("{verb} {} ({} bytes)\n", place.shown(), args.content.len());
-        Ok(ToolResult::text(text).with("path", place.shown()).with("created", !existed))
+        Ok(shown::written(&place.shown(), existed, args.content.len()))
     }
 
     fn edit(&self, args: &args::Edit) -> Result<ToolResult> {
         let place = self.inside(&args.path)?;
         let which = if args.all { Occurrence::All } else { Occurrence::First };
         let count = place.workspace.edit(&place.path, &args.old, &args.new, which)?;
-        let text = format!("replaced {count} in {}\n", place.shown());
-        Ok(ToolResult::text(text).with("path", place.shown()).with("replacements", count))
+        Ok(shown::edited(&place.shown(), count))
     }
 
     /// A patch is applied whole or not at all, and so in one directory.
@@ -196,50 +189,27 @@ impl Files {
         for path in report.paths_mut() {
             *path = place.named(path);
         }
-        let mut text = String::new();
-        for (mark, paths) in [("A", &report.added), ("M", &report.updated), ("D", &report.deleted)] {
-            for path in paths {
-                let _ = writeln!(text, "{mark} {}", path.display());
-            }
-        }
-        for (from, to) in &report.moved {
-            let _ = writeln!(text, "R {} -> {}", from.display(), to.display());
-        }
-        Ok(ToolResult::text(text).with("patch", json!(report)))
+        Ok(shown::patched(&report))
     }
 
     fn list(&self, args: &args::List) -> Result<ToolResult> {
         let place = self.inside(&args.path)?;
         let options = if args.recursive { ListOptions::recursive() } else { ListOptions::flat() };
         let mut listing = place.workspace.list(&place.path, options)?;
-        let mut text = String::new();
         for entry in &mut listing.entries {
-            let mark = match entry.kind {
-                FileKind::Directory => "/",
-                FileKind::Symlink => "@",
-                FileKind::File | FileKind::Other => "",
-            };
             entry.path = place.named(&entry.path);
-            let _ = writeln!(text, "{}{mark}", entry.path.display());
         }
-        let mut result = ToolResult::text(text).with("entries", json!(listing.entries));
-        result.truncated = listing.truncated;
-        Ok(result)
+        Ok(shown::listed(&listing))
     }
 
     fn search(&self, args: &args::Search) -> Result<ToolResult> {
         let place = self.inside(&args.path)?;
         let options = SearchOptions { ignore_case: args.ignore_case, ..SearchOptions::default() };
         let mut report = place.workspace.search(&place.path, &args.text, &options)?;
-        let mut text = String::new();
         for found in &mut report.matches {
             found.path = place.named(&found.path);
-            let _ = writeln!(text, "{}:{}:{}", found.path.display(), found.line, found.text);
         }
-        let truncated = report.truncated;
-        let mut result = ToolResult::text(text).with("search", json!(report));
-        result.truncated = truncated;
-        Ok(result)
+        Ok(shown::found(&report))
     }
 }
 
@@ -264,6 +234,6 @@ impl FileCall {
     }
 }
 
-fn invalid(message: String) -> Error {
+pub(super) fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Validation, message)
 }

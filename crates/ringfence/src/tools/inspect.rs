@@ -29,7 +29,8 @@ impl Tools {
 
     /// A file of the workspace as it is, under the same rules as the tool `read`, and without a question.
     pub fn content(&self, path: &str) -> Result<Vec<u8>> {
-        self.shared.files.bytes(path, &self.shared.desk.granted())
+        let own = self.room.files()?;
+        self.shared.files.bytes(path, own.as_deref(), &self.shared.desk.granted())
     }
 
     /// Asks a person for a path before a command needs it. What is allowed holds for the session, never longer; the

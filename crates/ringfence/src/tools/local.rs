@@ -91,6 +91,13 @@ impl LocalTools {
             .hint("the tools of an agent are always fenced in: remove \"enabled\": false"));
         }
         let config = &setup.loaded.config;
+        if config.provider != "local" {
+            let message = format!(
+                "the tools would be fenced in by local, and the configuration says {}",
+                config.provider
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message).hint("open them with a manager"));
+        }
         let access = self.access.or(config.workspace_access).unwrap_or(WorkspaceAccess::Rw);
         let mode = match access {
             WorkspaceAccess::Rw => Mode::ReadWrite,
@@ -142,6 +149,8 @@ impl LocalTools {
         let options = ManagerOptions {
             approval: desk.live(),
             housekeeper: self.housekeeper(setup, &warn),
+            require: self.require.clone(),
+            stage: self.stage.clone(),
             ..ManagerOptions::new(setup, warn)
         };
         let manager = Manager::of(Arc::clone(setup), registry, options);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ringfence_fence::{EventSink, Jobs, Sandbox};
+use ringfence_fence::{EventSink, Jobs, Sandbox, SandboxFiles};
 use ringfence_model::{Assurance, ErrorKind, ExecRequest, ExecResult, Grant, Layer, Result};
 
-use super::room::{JobsOf, Room, block, lasting};
+use super::room::{JobsOf, Room, block, lasting, own_files};
 use crate::manager::Manager;
 
 /// Made when it is first needed, by the configured provider; rebuilt by the manager when it is gone.
@@ -52,6 +52,13 @@ impl Room for ManagerRoom {
 
     fn jobs(&self) -> Result<Arc<dyn Jobs>> {
         JobsOf::of(self.sandbox()?)
+    }
+
+    fn files(&self) -> Result<Option<Arc<dyn SandboxFiles>>> {
+        if !self.manager.has_own_files(&self.session)? {
+            return Ok(None);
+        }
+        own_files(&*self.sandbox()?).map(Some)
     }
 
     fn assurance(&self) -> Assurance {

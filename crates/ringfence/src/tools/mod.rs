@@ -12,7 +12,7 @@
 //! | [`policy`], [`restricted`] | who may use what |
 //! | [`router`], [`agent_command`] | lines that are not for the shell |
 //! | `run`, [`languages`], `jobs` | commands and code, and those in the background |
-//! | `file_tools`, `files`, `guard` | files |
+//! | `file_tools`, `files`, `inside`, `guard` | files, on the host or in a sandbox that has its own |
 //! | [`room`], [`local_room`], [`manager_room`] | where commands run |
 //! | [`result`], [`event`], [`journal`] | what comes of it, and who hears of it |
 //! | [`steps`] | the same for agents that stop at each question |
@@ -26,6 +26,7 @@ mod file_tools;
 mod files;
 mod guard;
 mod hints;
+mod inside;
 mod inspect;
 mod jobs;
 pub mod journal;
@@ -41,6 +42,7 @@ pub mod result;
 pub mod room;
 pub mod router;
 mod run;
+mod shown;
 pub mod steps;
 pub mod toolbox;
 

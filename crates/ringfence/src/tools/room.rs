@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence_fence::jobs::{JobInfo, JobOutput, TerminalSize};
-use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Jobs, Provider, Sandbox, wait_for};
+use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Jobs, Provider, Sandbox, SandboxFiles, wait_for};
 use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Result};
 
 /// A place for commands: a shell, a sandbox, a container. Calls come from any thread.
@@ -28,6 +28,11 @@ pub trait Room: Send + Sync + std::fmt::Debug {
 
     /// Its background commands; an error where it can have none.
     fn jobs(&self) -> Result<Arc<dyn Jobs>>;
+
+    /// The files of a room whose sandbox has a file system of its own; none where they are the host's.
+    fn files(&self) -> Result<Option<Arc<dyn SandboxFiles>>> {
+        Ok(None)
+    }
 
     /// Which layers hold.
     fn assurance(&self) -> Assurance;
@@ -86,6 +91,14 @@ impl ProviderRoom {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner).take();
         live.map_or(Ok(()), |sandbox| block(self.provider.destroy(sandbox.id())))
     }
+}
+
+/// The files of a sandbox that must have some.
+pub(crate) fn own_files(sandbox: &dyn Sandbox) -> Result<Arc<dyn SandboxFiles>> {
+    sandbox.files().ok_or_else(|| {
+        let message = "this sandbox has a file system of its own, and no way to its files";
+        Error::new(ErrorKind::Unsupported, message).hint("read and write files by commands")
+    })
 }
 
 /// The background commands of a sandbox, with the sandbox.
@@ -178,6 +191,13 @@ impl Room for ProviderRoom {
 
     fn jobs(&self) -> Result<Arc<dyn Jobs>> {
         JobsOf::of(self.sandbox()?)
+    }
+
+    fn files(&self) -> Result<Option<Arc<dyn SandboxFiles>>> {
+        if !self.provider.has_own_files() {
+            return Ok(None);
+        }
+        own_files(&*self.sandbox()?).map(Some)
     }
 
     fn assurance(&self) -> Assurance {

@@ -10,12 +10,17 @@ newline='
 '
 root=
 name=
+left=
 make=no
+# yes: nothing on the way, nor at its end, may be a link; somebody judged this very path, and it is this one or none.
+exact=no
+expected=
 
 # Goes to the mount and remembers what it is really called.
 begin() {
 	cd -P -- "$1" 2>/dev/null || exit 81
 	root=$PWD
+	expected=$root
 }
 
 # Refuses when the current directory is not, by what the shell knows, below the root.
@@ -24,6 +29,7 @@ stay() {
 	"$root"/*) ;;
 	*) exit 80 ;;
 	esac
+	[ "$exact" = no ] || [ "$PWD" = "$expected" ] || exit 91
 }
 
 # Asks the kernel where the current directory is: the answer does not depend on what was renamed while we walked.
@@ -36,9 +42,11 @@ certain() {
 	"$root"/*) ;;
 	*) exit 80 ;;
 	esac
+	[ "$exact" = no ] || [ "$here" = "$expected" ] || exit 91
 }
 
-# Goes down the path $1 step by step, and never out of the root on the way. With make=yes, missing directories are made.
+# Goes down the path $1 step by step, and never out of the root on the way. With make=yes, missing directories are made;
+# with make=stop, the first that is missing, and all after it, are what is $left.
 walk() {
 	rest=$1
 	while [ -n "$rest" ]; do
@@ -55,11 +63,16 @@ walk() {
 			# Somebody else may make it at the same moment.
 			mkdir "./$step" || [ -d "./$step" ]
 		fi
+		if [ "$make" = stop ] && [ ! -e "./$step" ] && [ ! -L "./$step" ]; then
+			left=$step${rest:+/$rest}
+			return
+		fi
 		if [ ! -d "./$step" ]; then
 			[ ! -e "./$step" ] || exit 82
 			exit 81
 		fi
 		cd -P "./$step" || exit 83
+		expected=$expected/$step
 		stay
 	done
 }
@@ -77,7 +90,12 @@ find_file() {
 	begin "$1"
 	walk "$2"
 	name=$3
+	follow
+}
+
+follow() {
 	make=no
+	[ "$exact" = no ] || [ ! -L "./$name" ] || exit 91
 	turns=0
 	while [ -L "./$name" ]; do
 		turns=$((turns + 1))
@@ -117,4 +135,28 @@ find_file() {
 		esac
 	done
 	certain
+}
+
+# Opens the file $name as 3. $1: refuse or allow, files with several names.
+open_file() {
+	[ -e "./$name" ] || exit 81
+	[ ! -d "./$name" ] || exit 88
+	[ -f "./$name" ] || exit 86
+	exec 3<"./$name"
+	# What was opened is judged, not what the name meant a moment before.
+	opened=$(readlink /proc/self/fd/3 && printf .) || exit 85
+	opened=${opened%.}
+	opened=${opened%"$newline"}
+	case $opened in
+	"$root"/*) ;;
+	*) exit 80 ;;
+	esac
+	[ "$exact" = no ] || [ "$opened" = "$expected/$name" ] || exit 91
+	if [ "$1" = refuse ]; then
+		set -f
+		# shellcheck disable=SC2046
+		set -- $(ls -ldnL /proc/self/fd/3)
+		set +f
+		[ "$2" = 1 ] || exit 87
+	fi
 }

@@ -14,7 +14,8 @@ exec 3>"./$fresh"
 set +C
 trap 'rm -f "./$fresh"' EXIT
 trap 'exit 89' HUP INT PIPE TERM
-[ -z "$mode" ] || chmod "$mode" "./$fresh"
+# By its descriptor: its name may be another's by now.
+[ -z "$mode" ] || chmod "$mode" /proc/self/fd/3
 cat >&3
 exec 3>&-
 # A connection that broke looks like the end of the input; half a file must not take the place of a whole one.

@@ -1,5 +1,6 @@
 mod escapes;
 mod everyday;
+mod located;
 mod shells;
 mod streams;
 

@@ -1,0 +1,223 @@
+//! The tools of an agent whose sandbox is a container of a real engine: its files are read and written inside.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use ringfence::manager::built_in;
+use ringfence::model::config::ConfigFile;
+use ringfence::model::{Decision, ErrorKind};
+use ringfence::permission::{Answer, Callback};
+use ringfence::setup::Setup;
+use ringfence::tools::{LocalTools, ToolResult, Tools};
+use ringfence_docker::testing::{FULL, TestEngine};
+use serde_json::{Value, json};
+
+use super::support::Room;
+
+struct Agent {
+    engine: TestEngine,
+    room: Room,
+    tools: Tools,
+}
+
+impl Agent {
+    fn new(access: &str, answers: Vec<Answer>) -> Option<Self> {
+        let engine = TestEngine::shared()?;
+        let room = Room::new();
+        // No name is another test's.
+        let session = format!("chat-{}", room.home.display());
+        let config = json!({
+            "provider": "docker", "scope": "session", "workspaceAccess": access,
+            "docker": { "image": FULL, "memory": "256M" },
+            "providerOptions": { "engine": engine.host() },
+        });
+        let call: ConfigFile = serde_json::from_value(config).unwrap();
+        let env = [("HOME", &room.home), ("RINGFENCE_HOME", &room.ringfence_home)]
+            .map(|(name, path)| (name.into(), path.clone().into_os_string()));
+        let setup = Arc::new(Setup::load(&room.project, env.into(), call, None).unwrap());
+        let answers = Mutex::new(answers.into_iter());
+        let service = Callback(move |_: &_| answers.lock().unwrap().next().unwrap_or(Answer::deny("no")));
+        let options = LocalTools {
+            service: Some(Arc::new(service)),
+            stage: Some(Path::new(env!("CARGO_BIN_EXE_ringfence")).to_owned()),
+            ..LocalTools::default()
+        };
+        let warn = |warning: &str| panic!("{warning}");
+        let tools = options.open_managed(&setup, built_in().unwrap(), &session, warn).unwrap();
+        Some(Self { engine, room, tools })
+    }
+
+    fn call(&self, name: &str, arguments: Value) -> ToolResult {
+        self.tools.call(name, &arguments)
+    }
+
+    fn done(&self, name: &str, arguments: Value) -> String {
+        let result = self.call(name, arguments);
+        assert!(result.ok, "{result:?}");
+        result.stdout
+    }
+
+    fn refused(&self, name: &str, arguments: Value) -> ErrorKind {
+        let result = self.call(name, arguments.clone());
+        assert!(!result.ok, "{name} {arguments}: {result:?}");
+        result.error_kind.unwrap()
+    }
+
+    fn bash(&self, command: &str) -> String {
+        self.done("bash", json!({ "command": command }))
+    }
+
+    fn in_project(&self, path: &str) -> String {
+        std::fs::read_to_string(self.room.project.join(path)).unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.tools.dispose();
+        let project = format!("label=ringfence.workspace={}", self.room.project.display());
+        for filter in [project, format!("label=ringfence.sessionKey=chat-{}", self.room.home.display())] {
+            let listed = self.engine.docker(&["ps", "-aq", "--filter", &filter]).output().unwrap();
+            for id in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
+                self.engine.docker(&["rm", "-f", id]).output().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn file_tools_work_inside_of_the_container() {
+    let Some(agent) = Agent::new("rw", vec![]) else { return };
+    // What the host's own paths would not show: a directory that only the container has.
+    assert_eq!(
+        agent.done("write", json!({ "path": "src/a.rs", "content": "one\ntwo\n" })),
+        "created src/a.rs (8 bytes)\n"
+    );
+    assert_eq!(agent.bash("cat /workspace/src/a.rs"), "one\ntwo\n");
+    assert_eq!(agent.in_project("src/a.rs"), "one\ntwo\n");
+    assert_eq!(agent.done("read", json!({ "path": "/workspace/src/a.rs", "offset": 2 })), "     2\ttwo\n");
+    let by_host = agent.room.project.join("src/a.rs");
+    assert!(agent.done("read", json!({ "path": by_host })).contains("one"));
+    assert_eq!(
+        agent.done("edit", json!({ "path": "@src/a.rs", "old": "two", "new": "three" })),
+        "replaced 1 in src/a.rs\n"
+    );
+    agent.bash("mkdir -p deep/er .git && echo 'needle in three' > deep/er/b && echo needle > .git/c && ln -s src/a.rs link");
+    let patch = "*** Begin Patch\n*** Update File: src/a.rs\n*** Move to: src/lib/b.rs\n@@\n one\n-three\n+needle\n\
+                 *** Add File: new/c.txt\n+made\n*** Delete File: link\n*** End Patch\n";
+    let patched = agent.done("apply_patch", json!({ "patch": patch }));
+    assert_eq!(patched, "A new/c.txt\nD link\nR src/a.rs -> src/lib/b.rs\n");
+    assert_eq!(agent.bash("cat src/lib/b.rs new/c.txt; ls"), "one\nneedle\nmade\ndeep\nnew\nsrc\n");
+    assert_eq!(agent.done("list", json!({ "path": "." })), ".git/\ndeep/\nnew/\nsrc/\n");
+    let all = agent.done("list", json!({ "path": "/workspace/deep", "recursive": true }));
+    assert_eq!(all, "deep/er/\ndeep/er/b\n");
+    let found = agent.done("search", json!({ "path": ".", "text": "NEEDLE", "ignoreCase": true }));
+    assert_eq!(found, "deep/er/b:1:needle in three\nsrc/lib/b.rs:2:needle\n");
+    assert_eq!(agent.refused("read", json!({ "path": "deep" })), ErrorKind::Validation);
+    assert_eq!(agent.refused("read", json!({ "path": "none" })), ErrorKind::NotFound);
+    // A patch of which one part fails changes nothing.
+    let broken = "*** Begin Patch\n*** Add File: x/y\n+x\n*** Delete File: none\n*** End Patch\n";
+    assert_eq!(agent.refused("apply_patch", json!({ "patch": broken })), ErrorKind::NotFound);
+    assert_eq!(agent.bash("ls"), "deep\nnew\nsrc\n");
+}
+
+#[test]
+fn file_tools_lead_out_of_a_container_as_little_as_out_of_the_rules() {
+    let once = Answer::new(Decision::AllowOnce);
+    let Some(agent) = Agent::new("rw", vec![Answer::deny("no"), Answer::deny("no"), once]) else { return };
+    agent.room.write(agent.room.project.join(".env"), "SECRET=1\n");
+    agent.room.write(agent.room.home.join("diary"), "dear diary");
+    let host = agent.room.home.join("diary");
+    for (to, name) in [("/etc", "etc"), ("..", "up"), ("/", "root"), (host.to_str().unwrap(), "diary")] {
+        symlink(to, agent.room.project.join(name)).unwrap();
+    }
+    symlink(".env", agent.room.project.join("harmless")).unwrap();
+    for (path, why) in [
+        ("etc/passwd", "leads out of its mount"),
+        ("up/diary", "leads out of its mount"),
+        ("root/etc/passwd", "leads out of its mount"),
+        ("diary", "leads out of its mount"),
+        ("../diary", "goes up"),
+        ("/etc/passwd", "not mounted"),
+        ("~/diary", "not mounted"),
+    ] {
+        for (tool, arguments) in [
+            ("read", json!({ "path": path })),
+            ("write", json!({ "path": path, "content": "x" })),
+            ("edit", json!({ "path": path, "old": "dear", "new": "x" })),
+            ("list", json!({ "path": path })),
+            ("search", json!({ "path": path, "text": "dear" })),
+            (
+                "apply_patch",
+                json!({ "patch": format!("*** Begin Patch\n*** Delete File: {path}\n*** End Patch\n") }),
+            ),
+        ] {
+            let result = agent.call(tool, arguments);
+            assert_eq!(result.error_kind, Some(ErrorKind::Permission), "{tool} {path}: {result:?}");
+            assert!(result.stderr.contains(why), "{tool} {path}: {result:?}");
+        }
+    }
+    // The rules are asked about where a path leads, and a person where they say so.
+    for path in [".env", "harmless"] {
+        assert_eq!(agent.refused("read", json!({ "path": path })), ErrorKind::ApprovalDenied, "{path}");
+        agent.tools.begin_run();
+    }
+    assert_eq!(agent.done("read", json!({ "path": "harmless" })), "     1\tSECRET=1\n", "once");
+    assert_eq!(agent.done("search", json!({ "path": ".", "text": "SECRET" })), "", "passed over");
+    assert_eq!(agent.refused("read", json!({ "path": "harmless" })), ErrorKind::ApprovalDenied);
+    agent.tools.begin_run();
+    agent.bash("git init -q . 2>/dev/null; mkdir -p plain");
+    for path in [".git/hooks/pre-commit", ".git/config"] {
+        let written = agent.refused("write", json!({ "path": path, "content": "#!/bin/sh\n" }));
+        assert_eq!(written, ErrorKind::ApprovalDenied, "{path}");
+        agent.tools.begin_run();
+    }
+    assert!(!agent.room.project.join(".git/hooks/pre-commit").exists());
+    assert_eq!(std::fs::read_to_string(host).unwrap(), "dear diary");
+}
+
+#[test]
+fn a_project_that_may_only_be_read_is_only_read_by_the_tools_of_a_container() {
+    let Some(agent) = Agent::new("ro", vec![]) else { return };
+    agent.room.write(agent.room.project.join("plan"), "plan\n");
+    assert_eq!(agent.done("read", json!({ "path": "plan" })), "     1\tplan\n");
+    let offered: Vec<&str> = agent.tools.specs().iter().map(|spec| spec.name).collect();
+    assert!(!["write", "edit", "apply_patch"].iter().any(|name| offered.contains(name)), "{offered:?}");
+    assert_eq!(agent.refused("write", json!({ "path": "plan", "content": "x" })), ErrorKind::Permission);
+    assert_eq!(agent.in_project("plan"), "plan\n");
+}
+
+#[test]
+fn without_access_to_the_project_files_are_the_containers() {
+    let Some(agent) = Agent::new("none", vec![]) else { return };
+    agent.room.write(agent.room.project.join("plan"), "plan\n");
+    agent.done("write", json!({ "path": "mine", "content": "mine\n" }));
+    assert_eq!(agent.bash("pwd; cat mine; test -e plan || echo no plan"), "/workspace\nmine\nno plan\n");
+    assert!(!agent.room.project.join("mine").exists());
+    let elsewhere = json!({ "path": agent.room.project.join("plan") });
+    assert_eq!(agent.refused("read", elsewhere), ErrorKind::Permission);
+}
+
+#[cfg(feature = "mcp")]
+#[tokio::test]
+async fn an_mcp_client_whose_provider_is_docker_works_in_a_container() {
+    use super::mcp;
+    let Some(engine) = TestEngine::shared() else { return };
+    let room = Room::new();
+    room.configure(&format!(
+        r#"{{ "provider": "docker", "docker": {{ "image": "{FULL}", "memory": "256M" }},
+              "providerOptions": {{ "engine": "{}" }} }}"#,
+        engine.host()
+    ));
+    let client = mcp::Agent::default().connect(&room).await;
+    let written = mcp::call(&client, "write", json!({ "path": "/workspace/a", "content": "hi\n" })).await;
+    assert_eq!(written["ok"], true, "{written}");
+    let ran = mcp::call(&client, "bash", json!({ "command": "pwd; cat a" })).await;
+    assert_eq!(ran["stdout"], "/workspace\nhi\n", "{ran}");
+    assert_eq!(ran["data"]["sandbox"]["adapter"], "docker/guest", "{ran}");
+    assert_eq!(std::fs::read_to_string(room.project.join("a")).unwrap(), "hi\n");
+    client.cancel().await.unwrap();
+    let removed = room.run(&["recreate", "--all", "--force"]).expect(0);
+    assert!(removed.stdout.starts_with("removed: ringfence-sbx-agent-main"), "{removed:?}");
+}
