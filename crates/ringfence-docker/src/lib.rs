@@ -8,6 +8,7 @@
 //! | [`simple`] | one container for each command |
 //! | [`plan`] | from options and policy to a specification |
 //! | [`options`] | the configuration, checked: what a container is made of, its name and its hash |
+//! | [`images`] | how an image comes here: fetched, or built from a recipe |
 //! | [`lifecycle`] | inspect, use again, make anew, or leave alone with a hint |
 //! | [`register`] | the ledger's register: who makes a container, who uses it, which ones are ours |
 //! | [`guest`] | our own program inside: exact violations, limits, live approval |
@@ -23,6 +24,7 @@ pub mod engine;
 pub mod exec;
 mod filter;
 pub mod guest;
+pub mod images;
 pub mod lifecycle;
 pub mod options;
 pub mod plan;

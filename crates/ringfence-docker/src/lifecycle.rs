@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_fence::Progress;
-use ringfence_model::config::{DockerSection, Scope};
+use ringfence_model::config::Scope;
 use ringfence_model::{Error, ErrorKind, Result};
 
 use crate::engine::Engine;
 use crate::engine::attached::{Attached, Program};
 use crate::engine::containers::{Extras, Found};
 use crate::guest;
+use crate::images::{Images, LABEL_BUILD};
 use crate::options::ContainerSpec;
 use crate::options::identity::{LABEL_CONFIG_HASH, scope_of};
 
@@ -20,9 +21,6 @@ pub const HOT_MS: u64 = 5 * 60 * 1000;
 
 /// The directory of the host that a container's workspace is.
 pub const LABEL_WORKSPACE: &str = "ringfence.workspace";
-
-/// What the default image is made from when it is not here.
-pub const BASE_IMAGE: &str = "debian:bookworm-slim";
 
 /// A set-up command installs things; it may take its time.
 const SETUP: Duration = Duration::from_secs(30 * 60);
@@ -121,6 +119,8 @@ pub enum Outcome {
 pub struct Wanted<'a> {
     pub spec: &'a ContainerSpec,
     pub extras: &'a Extras,
+    /// How its image comes here.
+    pub images: &'a Images,
     pub scope_key: &'a str,
     pub records: &'a dyn Records,
     pub progress: Option<&'a Progress>,
@@ -225,8 +225,12 @@ impl Wanted<'_> {
     }
 
     fn judge(&self, found: &Found) -> Result<Verdict> {
-        let same_guest = found.labels.get(guest::LABEL) == self.extras.labels.get(guest::LABEL);
-        if same_guest && self.hash_of(found)?.as_ref() == Some(&self.spec.config_hash) {
+        // What the hash does not know of.
+        let is_same = |label: &str| found.labels.get(label) == self.extras.labels.get(label);
+        if is_same(guest::LABEL)
+            && is_same(LABEL_BUILD)
+            && self.hash_of(found)?.as_ref() == Some(&self.spec.config_hash)
+        {
             return Ok(Verdict::Use);
         }
         let used = self.records.last_used_ms(&self.spec.name)?;
@@ -264,7 +268,7 @@ impl Wanted<'_> {
 
     async fn create(&self, engine: &Engine) -> Result<()> {
         let made = async {
-            ensure_image(engine, &self.spec.image, self.progress).await?;
+            self.images.ensure(engine, &self.spec.image, self.progress).await?;
             engine.create(self.spec, self.extras).await
         };
         if let Err(error) = made.await {
@@ -289,7 +293,7 @@ impl Wanted<'_> {
 
     /// Makes a container that ends and is removed with the connection given here: whatever becomes of this process.
     pub(crate) async fn make_tied(&self, engine: &Engine) -> Result<Attached> {
-        ensure_image(engine, &self.spec.image, self.progress).await?;
+        self.images.ensure(engine, &self.spec.image, self.progress).await?;
         engine.create(self.spec, self.extras).await?;
         let begun = async {
             let tie = engine.tie(&self.spec.name).await?;
@@ -328,34 +332,6 @@ impl Wanted<'_> {
 
 fn is_taken(error: &Error) -> bool {
     error.kind == ErrorKind::ConcurrentAccess
-}
-
-/// Sees to it that the image is here. Only the default image is fetched by itself, under its own name.
-pub async fn ensure_image(engine: &Engine, image: &str, progress: Option<&Progress>) -> Result<()> {
-    if engine.has_image(image).await? {
-        return Ok(());
-    }
-    let default = DockerSection::built_in().image;
-    if default.as_ref().map(|text| text.as_str()) != Some(image) {
-        return Err(Error::new(ErrorKind::NotFound, format!("the image {image} is not on this machine"))
-            .hint(format!("get it: docker pull {image}"))
-            .hint("or build it: docker build -t NAME DIRECTORY, and set docker.image to NAME"));
-    }
-    if !engine.has_image(BASE_IMAGE).await? {
-        if let Some(progress) = progress {
-            progress(&format!("pulling {BASE_IMAGE} for the sandbox's image"));
-        }
-        engine.pull(BASE_IMAGE, progress).await.map_err(|error| {
-            Error::new(
-                ErrorKind::NotFound,
-                format!("the image {image} is not on this machine, and {BASE_IMAGE}, which it is made from, cannot be fetched"),
-            )
-            .hint(format!("without a registry: import one and name it so, docker import ROOT.tar {image}"))
-            .hint("or set docker.image to one that is here")
-            .caused_by(error)
-        })?;
-    }
-    engine.tag(BASE_IMAGE, image).await
 }
 
 /// Shared by those who hand it on.

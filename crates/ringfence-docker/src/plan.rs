@@ -9,6 +9,7 @@ use ringfence_model::{Access, Error, ErrorKind, PathRule, Policy, Result};
 use serde::Deserialize;
 
 use crate::engine::Endpoint;
+use crate::images::Recipe;
 use crate::options::forbidden::ForbiddenPlaces;
 use crate::options::{self, ContainerRequest, ContainerSpec, Forbidden, Surroundings};
 
@@ -47,6 +48,10 @@ pub struct ProviderOptions {
     /// A program that can be a guest; see `ringfence_local::guest`.
     pub guest_program: Option<PathBuf>,
     pub life: Life,
+    /// Whether an image that is not here is fetched from its registry. The default image always is.
+    pub pull: bool,
+    /// What an image that is not here is made from.
+    pub build: Option<Recipe>,
     /// What the guest's supervisor looks at: `full`, `writes` or `off`.
     pub precision: Option<String>,
     /// Like `DOCKER_HOST`.

@@ -15,6 +15,7 @@ use crate::engine::{Endpoint, Engine};
 use crate::filter;
 use crate::guest::link::Listeners;
 use crate::guest::{self, GuestProgram, Link, inside};
+use crate::images::{Images, LABEL_BUILD};
 use crate::lifecycle::{Forgetful, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
 use crate::options::identity::{LABEL_REGISTRY, registry_mark};
 use crate::options::{ContainerSpec, Mount};
@@ -94,9 +95,13 @@ impl Maker {
         let now_ms = now_ms();
         let spec = specify(&options, &own, &endpoint, &key, now_ms)?;
         let program = guest_program(&own)?;
+        let images = Images::new(own.pull, own.build.clone())?;
         let engine = self.engine(&endpoint).await?;
         let mut extras = Extras { tied: scope_key.is_none(), ..extras(&program) };
         extras.labels.insert(LABEL_WORKSPACE.to_owned(), options.cwd.to_string_lossy().into_owned());
+        if let Some(mark) = images.mark() {
+            extras.labels.insert(LABEL_BUILD.to_owned(), mark.to_owned());
+        }
         let progress = options.hooks.progress.clone();
         let register = own.ledger.as_deref().map(|ledger| self.register(ledger)).transpose()?;
         // One that goes with its sandbox is nothing to look after.
@@ -110,6 +115,7 @@ impl Maker {
         let wanted = Wanted {
             spec: &spec,
             extras: &extras,
+            images: &images,
             scope_key: &key,
             records: &*records,
             progress: progress.as_ref(),

@@ -7,6 +7,7 @@ mod suite {
     mod conformance;
     mod files;
     mod halfway;
+    mod images;
     mod lifecycle;
     mod many;
     mod sandboxes;
