@@ -12,6 +12,8 @@
 //! | [`lifecycle`] | inspect, use again, make anew, or leave alone with a hint |
 //! | [`register`] | the ledger's register: who makes a container, who uses it, which ones are ours |
 //! | [`guest`] | our own program inside: exact violations, limits, live approval |
+//! | `way` | which of the two runs commands |
+//! | `plain` | shells where there is no guest: with nothing but `sh` inside |
 //! | `filter` | the system calls of a container with a guest |
 //! | [`exec`] | the one thing the file bridge needs: a script run in a container |
 //! | [`bridge`] | files in a container, with nothing but `sh` inside |
@@ -27,6 +29,7 @@ pub mod guest;
 pub mod images;
 pub mod lifecycle;
 pub mod options;
+mod plain;
 pub mod plan;
 pub mod provider;
 pub mod register;
@@ -34,5 +37,6 @@ pub mod sandbox;
 pub mod simple;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod way;
 
 pub use provider::{DockerProvider, KIND};

@@ -125,6 +125,8 @@ pub struct Wanted<'a> {
     pub records: &'a dyn Records,
     pub progress: Option<&'a Progress>,
     pub now_ms: u64,
+    /// One of these must be in the image, or nothing is made and the error is of the kind `Unsupported`. Empty: nothing has to.
+    pub needs: &'a [&'a str],
 }
 
 impl std::fmt::Debug for Wanted<'_> {
@@ -225,12 +227,12 @@ impl Wanted<'_> {
     }
 
     fn judge(&self, found: &Found) -> Result<Verdict> {
+        let (its, wanted) = (found.labels.get(guest::LABEL), self.extras.labels.get(guest::LABEL));
+        let same_guest = its == wanted
+            || wanted.is_some_and(|wanted| its.is_some_and(|its| *its == guest::without(wanted)));
         // What the hash does not know of.
-        let is_same = |label: &str| found.labels.get(label) == self.extras.labels.get(label);
-        if is_same(guest::LABEL)
-            && is_same(LABEL_BUILD)
-            && self.hash_of(found)?.as_ref() == Some(&self.spec.config_hash)
-        {
+        let same_build = found.labels.get(LABEL_BUILD) == self.extras.labels.get(LABEL_BUILD);
+        if same_guest && same_build && self.hash_of(found)?.as_ref() == Some(&self.spec.config_hash) {
             return Ok(Verdict::Use);
         }
         let used = self.records.last_used_ms(&self.spec.name)?;
@@ -269,7 +271,8 @@ impl Wanted<'_> {
     async fn create(&self, engine: &Engine) -> Result<()> {
         let made = async {
             self.images.ensure(engine, &self.spec.image, self.progress).await?;
-            engine.create(self.spec, self.extras).await
+            engine.create(self.spec, self.extras).await?;
+            self.check_needs(engine).await
         };
         if let Err(error) = made.await {
             // Nothing of it is there, or it is another's.
@@ -296,6 +299,7 @@ impl Wanted<'_> {
         self.images.ensure(engine, &self.spec.image, self.progress).await?;
         engine.create(self.spec, self.extras).await?;
         let begun = async {
+            self.check_needs(engine).await?;
             let tie = engine.tie(&self.spec.name).await?;
             engine.start(&self.spec.name).await?;
             self.set_up(engine).await.map(|()| tie)
@@ -307,6 +311,15 @@ impl Wanted<'_> {
                 Err(error)
             }
         }
+    }
+
+    async fn check_needs(&self, engine: &Engine) -> Result<()> {
+        if self.needs.is_empty() || engine.has_one_of(&self.spec.name, self.needs).await? {
+            return Ok(());
+        }
+        engine.remove(&self.spec.name).await?;
+        let message = format!("the image {} has no {}", self.spec.image, self.needs[0]);
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 
     async fn set_up(&self, engine: &Engine) -> Result<()> {

@@ -17,10 +17,12 @@ use crate::options::{self, ContainerRequest, ContainerSpec, Forbidden, Surroundi
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GuestMode {
-    /// Nothing starts without it.
+    /// Where it can run; else the image's own `sh` runs commands, and results say what that does not promise.
     #[default]
     Auto,
-    /// Never; refused, as long as nothing else runs commands in a container.
+    /// Nothing starts without it.
+    Required,
+    /// Never.
     Off,
 }
 
@@ -52,6 +54,8 @@ pub struct ProviderOptions {
     pub pull: bool,
     /// What an image that is not here is made from.
     pub build: Option<Recipe>,
+    /// A command whose directory the container does not have runs where its shell is, with a warning, instead of not at all.
+    pub workdir_fallback: bool,
     /// What the guest's supervisor looks at: `full`, `writes` or `off`.
     pub precision: Option<String>,
     /// Like `DOCKER_HOST`.

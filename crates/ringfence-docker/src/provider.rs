@@ -19,10 +19,12 @@ use crate::images::{Images, LABEL_BUILD};
 use crate::lifecycle::{Forgetful, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
 use crate::options::identity::{LABEL_REGISTRY, registry_mark};
 use crate::options::{ContainerSpec, Mount};
+use crate::plain::Masks;
 use crate::plan::{GuestMode, Life, ProviderOptions, specify};
 use crate::register::Register;
-use crate::sandbox::{Afterwards, DockerSandbox, Parts};
+use crate::sandbox::{Afterwards, DockerSandbox, Elsewhere, Parts};
 use crate::simple::SimpleSandbox;
+use crate::way::{Plain, Way};
 
 /// The name it is registered under.
 pub const KIND: &str = "docker";
@@ -86,18 +88,43 @@ impl Maker {
         Ok(engine)
     }
 
+    /// Makes a sandbox with a guest where one can run, and else, if that may be, with the image's own shell.
     pub(crate) async fn make(&self, options: CreateOptions) -> Result<Arc<DockerSandbox>> {
         let own = ProviderOptions::read(&options.provider_options)?;
+        let mut runner = Runner::wanted(&own)?;
+        loop {
+            let failed = match self.make_with(&options, &own, &runner).await {
+                Ok(sandbox) => return Ok(Arc::new(sandbox)),
+                Err(failed) => failed,
+            };
+            match (&runner, failed) {
+                (Runner::Guest(program), Failed::NoGuest(error)) if own.guest == GuestMode::Auto => {
+                    runner = Runner::Plain { why: error.chain(), label: guest::without(&program.tag) };
+                }
+                (_, Failed::NoGuest(error) | Failed::Otherwise(error)) => return Err(error),
+            }
+        }
+    }
+
+    async fn make_with(
+        &self,
+        options: &CreateOptions,
+        own: &ProviderOptions,
+        runner: &Runner,
+    ) -> std::result::Result<DockerSandbox, Failed> {
         let endpoint = own.endpoint(&options.environment)?;
         let id = new_id();
         let scope_key = options.hooks.scope_key.clone();
         let key = scope_key.clone().unwrap_or_else(|| id.clone());
         let now_ms = now_ms();
-        let spec = specify(&options, &own, &endpoint, &key, now_ms)?;
-        let program = guest_program(&own)?;
+        let spec = specify(options, own, &endpoint, &key, now_ms)?;
         let images = Images::new(own.pull, own.build.clone())?;
         let engine = self.engine(&endpoint).await?;
-        let mut extras = Extras { tied: scope_key.is_none(), ..extras(&program) };
+        let masks = match runner {
+            Runner::Guest(_) => Masks::default(),
+            Runner::Plain { .. } => Masks::of(&options.policy, &spec),
+        };
+        let mut extras = Extras { tied: scope_key.is_none(), ..runner.extras(&masks) };
         extras.labels.insert(LABEL_WORKSPACE.to_owned(), options.cwd.to_string_lossy().into_owned());
         if let Some(mark) = images.mark() {
             extras.labels.insert(LABEL_BUILD.to_owned(), mark.to_owned());
@@ -120,11 +147,20 @@ impl Maker {
             records: &*records,
             progress: progress.as_ref(),
             now_ms,
+            needs: runner.needs(),
         };
         let mut notes: Vec<String> = spec.notes.iter().map(ToString::to_string).collect();
+        let mut fresh = true;
+        let mut label = None;
         let afterwards = if scope_key.is_some() {
             let _turn = self.turn(&spec.name).await;
-            if let Outcome::Outdated { hint } = wanted.ensure(&engine).await? {
+            let outcome = wanted.ensure(&engine).await?;
+            if matches!(outcome, Outcome::Reused | Outcome::Outdated { .. }) {
+                fresh = false;
+                let found = engine.inspect(&spec.name).await?;
+                label = found.and_then(|mut found| found.labels.remove(guest::LABEL));
+            }
+            if let Outcome::Outdated { hint } = outcome {
                 if let Some(progress) = &progress {
                     progress(&hint);
                 }
@@ -134,14 +170,31 @@ impl Maker {
         } else {
             Afterwards::Remove { _tie: Mutex::new(wanted.make_tied(&engine).await?) }
         };
-        let linked = link(&engine, &spec, &own, &options).await;
-        let link = match linked {
-            Ok(link) => link,
+        let label = label.as_deref().unwrap_or_default();
+        let opened = match runner {
+            Runner::Plain { why, .. } => plain(&engine, &spec, options, &masks, why).await,
+            // As it was made, so it is used.
+            Runner::Guest(_) if label.starts_with(guest::WITHOUT) => {
+                let why = "it was made without, because none runs in it";
+                plain(&engine, &spec, options, &Masks::default(), why).await
+            }
+            Runner::Guest(_) => {
+                link(&engine, &spec, own, options).await.map(|link| Way::Guest(Box::new(link)))
+            }
+        };
+        let way = match opened {
+            Ok(way) => way,
             Err(error) => {
-                if matches!(afterwards, Afterwards::Remove { .. }) {
+                if fresh {
                     let _ = engine.remove(&spec.name).await;
+                    let _ = records.removed(&spec.name);
                 }
-                return Err(error);
+                // One that ran in this container before is in trouble, not unfit.
+                return Err(if fresh && is_unfit(&error) {
+                    Failed::NoGuest(error)
+                } else {
+                    Failed::Otherwise(error)
+                });
             }
         };
         let held = match (&register, &afterwards) {
@@ -149,8 +202,9 @@ impl Maker {
             _ => None,
         };
         let map = spec.path_map();
-        let parts = Parts { id, engine, container: spec.name, link, map, notes, afterwards, held };
-        Ok(Arc::new(DockerSandbox::new(parts)))
+        let elsewhere = if own.workdir_fallback { Elsewhere::TheWorkspace } else { Elsewhere::Nowhere };
+        let parts = Parts { id, engine, container: spec.name, way, map, notes, elsewhere, afterwards, held };
+        Ok(DockerSandbox::new(parts))
     }
 
     fn register(&self, ledger: &Path) -> Result<Arc<Register>> {
@@ -220,28 +274,98 @@ impl Provider for DockerProvider {
     }
 }
 
-fn guest_program(own: &ProviderOptions) -> Result<Option<GuestProgram>> {
-    if own.guest == GuestMode::Off {
-        let message = "guest is off, and nothing else runs commands in a container yet";
-        return Err(Error::new(ErrorKind::Unsupported, message).hint("set guest to auto"));
-    }
-    match &own.guest_program {
-        Some(path) => GuestProgram::open(path).map(Some),
-        None => Err(Error::new(
-            ErrorKind::SandboxDenied,
-            "there is no guest for the container: who makes sandboxes has to name one in guestProgram",
-        )),
+/// What shall run commands.
+#[derive(Debug)]
+enum Runner {
+    Guest(GuestProgram),
+    /// The image's own shell; why, and what the container's label says about it.
+    Plain {
+        why: String,
+        label: String,
+    },
+}
+
+/// Why there is no sandbox.
+enum Failed {
+    /// A guest cannot run in the image, or with this kernel.
+    NoGuest(Error),
+    Otherwise(Error),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        if error.kind == ErrorKind::Unsupported { Self::NoGuest(error) } else { Self::Otherwise(error) }
     }
 }
 
-fn extras(program: &Option<GuestProgram>) -> Extras {
-    let Some(program) = program else { return Extras::default() };
-    Extras {
-        mounts: vec![Mount { source: program.path.clone(), target: guest::TARGET.into(), read_only: true }],
-        labels: BTreeMap::from([(guest::LABEL.to_owned(), program.tag.clone())]),
-        seccomp: Some(filter::profile()),
-        ..Extras::default()
+/// Whether a guest that does not start says that none ever will. What is wrong with a configuration is wrong without one too.
+fn is_unfit(error: &Error) -> bool {
+    !matches!(
+        error.kind,
+        ErrorKind::InvalidConfig | ErrorKind::Validation | ErrorKind::Timeout | ErrorKind::ConcurrentAccess
+    )
+}
+
+impl Runner {
+    fn wanted(own: &ProviderOptions) -> Result<Self> {
+        let plain = |why: &str| Self::Plain { why: why.to_owned(), label: guest::WITHOUT.to_owned() };
+        if own.guest == GuestMode::Off {
+            return Ok(plain("guest is off"));
+        }
+        let error = match own.guest_program.as_deref().map(GuestProgram::open) {
+            Some(Ok(program)) => return Ok(Self::Guest(program)),
+            Some(Err(error)) => error,
+            None => Error::new(
+                ErrorKind::Unsupported,
+                "who makes sandboxes has to name a guest for them in guestProgram",
+            ),
+        };
+        if own.guest == GuestMode::Auto && error.kind == ErrorKind::Unsupported {
+            return Ok(plain(&error.chain()));
+        }
+        Err(error)
     }
+
+    fn extras(&self, masks: &Masks) -> Extras {
+        let seccomp = Some(filter::profile());
+        match self {
+            Self::Guest(program) => Extras {
+                mounts: vec![Mount {
+                    source: program.path.clone(),
+                    target: guest::TARGET.into(),
+                    read_only: true,
+                }],
+                labels: BTreeMap::from([(guest::LABEL.to_owned(), program.tag.clone())]),
+                seccomp,
+                ..Extras::default()
+            },
+            Self::Plain { label, .. } => Extras {
+                labels: BTreeMap::from([(guest::LABEL.to_owned(), label.clone())]),
+                seccomp,
+                keeper: true,
+                hidden: masks.hidden.clone(),
+                read_only: masks.read_only.clone(),
+                ..Extras::default()
+            },
+        }
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        match self {
+            Self::Guest(_) => &guest::BASH,
+            Self::Plain { .. } => &[],
+        }
+    }
+}
+
+async fn plain(
+    engine: &Engine,
+    spec: &ContainerSpec,
+    options: &CreateOptions,
+    masks: &Masks,
+    why: &str,
+) -> Result<Way> {
+    Plain::open(engine, spec, options, masks, why).await.map(|plain| Way::Plain(Box::new(plain)))
 }
 
 async fn link(

@@ -5,30 +5,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_fence::{BoxFuture, EventSink, Sandbox, SandboxFiles};
-use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Layer, PolicyMode, Result};
+use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
 use ringfence_workspace::PathMap;
 
 use crate::bridge::{Bridge, BridgeOptions, ContainerExec};
 use crate::engine::Engine;
 use crate::engine::attached::Attached;
-use crate::guest::{Link, inside};
+use crate::guest::inside;
+use crate::plain::NO_SUCH_PLACE;
 use crate::register::Held;
+use crate::way::Way;
 
-/// What every container has: the engine makes them with these or not at all.
-const OF_THE_CONTAINER: [Layer; 8] = [
-    Layer::Container,
-    Layer::MountNamespace,
-    Layer::PidNamespace,
-    Layer::NetworkNamespace,
-    Layer::IpcNamespace,
-    Layer::UtsNamespace,
-    Layer::Cgroup,
-    Layer::Capabilities,
-];
-
-/// What the guest says about itself that is not true inside a container.
-const NOT_IN_A_CONTAINER: [&str; 2] =
-    ["no namespaces:", "the home directory and the place for temporary files"];
+/// What happens to a command whose directory cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// It does not run: what it would do in another one, nobody knows.
+    Nowhere,
+    /// It runs where its shell is, with a warning.
+    TheWorkspace,
+}
 
 /// What becomes of the container when the sandbox is disposed of.
 pub(crate) enum Afterwards {
@@ -43,9 +38,10 @@ pub struct DockerSandbox {
     id: String,
     engine: Engine,
     container: String,
-    link: Arc<Link>,
+    way: Arc<Way>,
     map: PathMap,
     notes: Vec<String>,
+    elsewhere: Elsewhere,
     afterwards: Afterwards,
     /// Held against pruning until it is disposed of.
     held: Mutex<Option<Held>>,
@@ -67,23 +63,25 @@ pub(crate) struct Parts {
     pub(crate) id: String,
     pub(crate) engine: Engine,
     pub(crate) container: String,
-    pub(crate) link: Link,
+    pub(crate) way: Way,
     pub(crate) map: PathMap,
     pub(crate) notes: Vec<String>,
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) afterwards: Afterwards,
     pub(crate) held: Option<Held>,
 }
 
 impl DockerSandbox {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { id, engine, container, link, map, notes, afterwards, held } = parts;
+        let Parts { id, engine, container, way, map, notes, elsewhere, afterwards, held } = parts;
         Self {
             id,
             engine,
             container,
-            link: Arc::new(link),
+            way: Arc::new(way),
             map,
             notes,
+            elsewhere,
             afterwards,
             held: Mutex::new(held),
             disposed: Arc::default(),
@@ -108,30 +106,19 @@ impl DockerSandbox {
 
     fn core(&self, shell: Option<&str>) -> Core {
         Core {
-            link: Arc::clone(&self.link),
+            way: Arc::clone(&self.way),
             map: self.map.clone(),
             shell: shell.map(str::to_owned),
             assurance: self.described(),
+            elsewhere: self.elsewhere,
             disposed: Arc::clone(&self.disposed),
         }
     }
 
     fn described(&self) -> Assurance {
-        let inner = self.link.assurance();
-        let mut layers = OF_THE_CONTAINER.to_vec();
-        layers.extend(inner.layers.iter().filter(|layer| !OF_THE_CONTAINER.contains(layer)));
-        let lost = inner
-            .degraded
-            .iter()
-            .filter(|text| !NOT_IN_A_CONTAINER.iter().any(|start| text.starts_with(start)));
-        Assurance {
-            requested: PolicyMode::Restricted,
-            effective: inner.effective,
-            active: true,
-            adapter: "docker/guest".to_owned(),
-            layers,
-            degraded: lost.chain(&self.notes).cloned().collect(),
-        }
+        let mut assurance = self.way.assurance();
+        assurance.degraded.extend(self.notes.iter().cloned());
+        assurance
     }
 
     fn named(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<DockerShell>>> {
@@ -162,7 +149,7 @@ impl Sandbox for DockerSandbox {
                 return Ok(());
             }
             self.named().clear();
-            self.link.close().await;
+            self.way.close().await;
             self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
             match &self.afterwards {
                 Afterwards::Keep => Ok(()),
@@ -172,12 +159,12 @@ impl Sandbox for DockerSandbox {
     }
 
     fn cancel(&self) -> BoxFuture<'_, Result<()>> {
-        self.link.cancel(None);
+        self.way.cancel(None);
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn is_alive(&self) -> bool {
-        !self.disposed.load(Ordering::Acquire) && self.link.is_alive()
+        !self.disposed.load(Ordering::Acquire) && self.way.is_alive()
     }
 
     fn shell<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<dyn Sandbox>>> {
@@ -236,30 +223,31 @@ impl Sandbox for DockerShell {
         if !self.closed.swap(true, Ordering::AcqRel)
             && let Some(name) = &self.core.shell
         {
-            self.core.link.close_shell(name);
+            self.core.way.close_shell(name);
         }
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn cancel(&self) -> BoxFuture<'_, Result<()>> {
-        self.core.link.cancel(self.core.shell.as_deref());
+        self.core.way.cancel(self.core.shell.as_deref());
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn is_alive(&self) -> bool {
         !self.closed.load(Ordering::Acquire)
             && !self.core.disposed.load(Ordering::Acquire)
-            && self.core.link.is_alive()
+            && self.core.way.is_alive()
     }
 }
 
 /// What runs commands of one shell.
 #[derive(Debug)]
 struct Core {
-    link: Arc<Link>,
+    way: Arc<Way>,
     map: PathMap,
     shell: Option<String>,
     assurance: Assurance,
+    elsewhere: Elsewhere,
     disposed: Arc<AtomicBool>,
 }
 
@@ -272,9 +260,26 @@ impl Core {
             return Err(Error::new(ErrorKind::Unsupported, "this sandbox has no terminals"));
         }
         request.cwd = request.cwd.map(|cwd| inside::directory(&cwd, &self.map));
-        let result = self.link.execute(self.shell.as_deref(), request, events).await?;
-        Ok(ExecResult { sandbox: self.assurance.clone(), ..result })
+        let mut sandbox = self.assurance.clone();
+        let result = match self.way.execute(self.shell.as_deref(), request.clone(), events).await {
+            // Nothing has run.
+            Err(error) if self.elsewhere == Elsewhere::TheWorkspace && is_no_such_place(&error) => {
+                let cwd = request.cwd.take().unwrap_or_default();
+                let warning = format!(
+                    "{} cannot be used in the container: the command ran in the shell's directory",
+                    cwd.display()
+                );
+                sandbox.degraded.push(warning);
+                self.way.execute(self.shell.as_deref(), request, events).await?
+            }
+            other => other?,
+        };
+        Ok(ExecResult { sandbox, ..result })
     }
+}
+
+fn is_no_such_place(error: &Error) -> bool {
+    error.kind == ErrorKind::Validation && error.message.starts_with(NO_SUCH_PLACE)
 }
 
 fn gone() -> Error {

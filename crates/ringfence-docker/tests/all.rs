@@ -10,6 +10,8 @@ mod suite {
     mod images;
     mod lifecycle;
     mod many;
+    mod plain;
+    mod plain_ends;
     mod sandboxes;
     mod support;
     mod trouble;

@@ -37,7 +37,7 @@ pub mod platform;
 pub mod prompt;
 #[cfg(target_os = "linux")]
 pub mod provider;
-mod reached;
+pub mod reached;
 mod relay;
 #[cfg(target_os = "linux")]
 pub mod scan;
@@ -52,7 +52,7 @@ pub mod toolchains;
 mod traps;
 #[cfg(target_os = "linux")]
 mod tripwire;
-mod verdict;
+pub mod verdict;
 #[cfg(target_os = "linux")]
 pub mod view;
 mod wake;

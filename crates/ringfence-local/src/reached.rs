@@ -7,16 +7,17 @@ use crate::capture::Capture;
 
 /// How a command ended, as far as limits are concerned.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct End {
-    pub(crate) timed_out: bool,
-    pub(crate) signal: Option<i32>,
-    pub(crate) exit_code: i32,
+pub struct End {
+    pub timed_out: bool,
+    pub signal: Option<i32>,
+    pub exit_code: i32,
     /// None where it is not measured.
-    pub(crate) cpu_us: Option<u64>,
+    pub cpu_us: Option<u64>,
 }
 
 /// The limits that hold for each process, for the clock and for the output: what of them was reached.
-pub(crate) fn by_one_process(limits: &Limits, end: &End, outputs: &[&Capture]) -> Vec<Violation> {
+#[must_use]
+pub fn by_one_process(limits: &Limits, end: &End, outputs: &[&Capture]) -> Vec<Violation> {
     let mut reached = Vec::new();
     if end.timed_out {
         let message = match limits.timeout_ms {
@@ -52,6 +53,21 @@ pub(crate) fn by_one_process(limits: &Limits, end: &End, outputs: &[&Capture]) -
         }
     }
     reached
+}
+
+/// The limits of a container: how many processes were killed for its memory, and how many were not started.
+#[must_use]
+pub fn of_the_container(killed: u64, refused: u64) -> Vec<Violation> {
+    let mut found = Vec::new();
+    if killed > 0 {
+        let message = format!("the container's memory limit was reached: {killed} processes were killed");
+        found.push(violation("memory", true, message));
+    }
+    if refused > 0 {
+        let message = format!("the container's limit of processes was reached: {refused} were not started");
+        found.push(violation("processes", true, message));
+    }
+    found
 }
 
 pub(crate) fn violation(resource: &str, certain: bool, message: String) -> Violation {

@@ -6,7 +6,8 @@ use ringfence_model::{Access, DenyReason, Error, ErrorKind, Filesystem, Violatio
 
 /// The violation that makes the result a blocked one: of a resource on the deny list always, of anything
 /// else when the command failed. The last such is the likeliest cause.
-pub(crate) fn blocking(violations: &[Violation], exit_code: i32) -> Option<&Violation> {
+#[must_use]
+pub fn blocking(violations: &[Violation], exit_code: i32) -> Option<&Violation> {
     let mut stopped = violations.iter().rev().filter(|violation| violation.blocked);
     let listed = stopped.clone().find(|violation| violation.reason == Some(DenyReason::Denied));
     listed.or_else(|| stopped.next().filter(|_| exit_code != 0))

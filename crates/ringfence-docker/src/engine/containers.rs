@@ -8,7 +8,8 @@ use bollard::models::{
     MountType, ResourcesUlimits,
 };
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+    ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder,
 };
 use ringfence_model::{Error, ErrorKind, Result};
 
@@ -34,12 +35,40 @@ pub struct Extras {
     pub seccomp: Option<String>,
     /// It ends, and is removed, with the connection to it; see [`Engine::tie`].
     pub tied: bool,
+    /// Nothing but `sh` is needed inside, and what processes leave behind is collected: with a guest that is the guest's work.
+    pub keeper: bool,
+    /// Paths of the container that are covered with nothing.
+    pub hidden: Vec<String>,
+    /// Paths of the container that cannot be written.
+    pub read_only: Vec<String>,
 }
 
 /// What every container runs: nothing, for ever.
 const IDLE: [&str; 2] = ["sleep", "infinity"];
 /// What one runs that ends with its input.
 const TIED: [&str; 1] = ["cat"];
+/// The same where nothing but `sh` may be: it waits for a child, and so also for those that others leave to it. What kills the child is no
+/// reason to end; the end of its input is.
+const KEEPER_IDLE: &str = "while :; do sleep infinity || (while read -r line; do :; done); done";
+const KEEPER_TIED: &str = "while :; do (while read -r line; do :; done); case $? in 0) exit ;; esac; done";
+
+/// What an engine covers or makes read-only by itself: those who say more have to say this too.
+const ALWAYS_HIDDEN: [&str; 12] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+];
+const ALWAYS_READ_ONLY: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 impl Engine {
     /// The container of that name; none when there is none.
@@ -97,6 +126,26 @@ impl Engine {
         let made =
             self.call(&what, SLOW, async move { docker.create_container(Some(options), body).await }).await?;
         Ok(made.id)
+    }
+
+    /// Whether a container, running or not, has one of these files.
+    pub(crate) async fn has_one_of(&self, name: &str, files: &[&str]) -> Result<bool> {
+        for file in files {
+            let options = ContainerArchiveInfoOptionsBuilder::default().path(file).build();
+            let (docker, its) = (self.docker().clone(), name.to_owned());
+            let what = format!("look for {file} in the container {name}");
+            let found =
+                self.call(&what, QUICK, async move {
+                    docker.get_container_archive_info(&its, Some(options)).await
+                })
+                .await;
+            match found {
+                Ok(_) => return Ok(true),
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     pub async fn start(&self, name: &str) -> Result<()> {
@@ -164,6 +213,8 @@ fn body(spec: &ContainerSpec, extras: &Extras) -> Result<ContainerCreateBody> {
         auto_remove: Some(extras.tied),
         ipc_mode: Some("private".to_owned()),
         publish_all_ports: Some(false),
+        masked_paths: (!extras.hidden.is_empty()).then(|| with(&ALWAYS_HIDDEN, &extras.hidden)),
+        readonly_paths: (!extras.read_only.is_empty()).then(|| with(&ALWAYS_READ_ONLY, &extras.read_only)),
         ..HostConfig::default()
     };
     let labels = spec.labels.iter().chain(&extras.labels);
@@ -173,18 +224,24 @@ fn body(spec: &ContainerSpec, extras: &Extras) -> Result<ContainerCreateBody> {
         working_dir: Some(text(&spec.workdir)?),
         env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         entrypoint: Some(vec![]),
-        cmd: Some(if extras.tied {
-            TIED.map(str::to_owned).to_vec()
-        } else {
-            IDLE.map(str::to_owned).to_vec()
+        cmd: Some(match (extras.keeper, extras.tied) {
+            (false, true) => TIED.map(str::to_owned).to_vec(),
+            (false, false) => IDLE.map(str::to_owned).to_vec(),
+            (true, true) => ["sh", "-c", KEEPER_TIED].map(str::to_owned).to_vec(),
+            (true, false) => ["sh", "-c", KEEPER_IDLE].map(str::to_owned).to_vec(),
         }),
-        open_stdin: Some(extras.tied),
+        // A keeper without `sleep` waits for input that never comes.
+        open_stdin: Some(extras.tied || extras.keeper),
         stdin_once: Some(extras.tied),
         attach_stdin: Some(extras.tied),
         labels: Some(labels.map(|(name, value)| (name.clone(), value.clone())).collect()),
         host_config: Some(host),
         ..ContainerCreateBody::default()
     })
+}
+
+fn with(always: &[&str], more: &[String]) -> Vec<String> {
+    always.iter().map(|path| (*path).to_owned()).chain(more.iter().cloned()).collect()
 }
 
 /// `path:option,option` as the two halves that the engine takes. What is kept in memory must leave some of it for programs:

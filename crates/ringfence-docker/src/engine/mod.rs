@@ -125,6 +125,13 @@ impl Engine {
         let _ = self.spawn(async move { tokio::time::sleep(time).await }).await;
     }
 
+    /// Work on the client's own threads that nobody waits for.
+    pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.0.runtime {
+            runtime.spawn(work);
+        }
+    }
+
     /// Work on the client's own threads, ended when what is given here is dropped.
     pub(crate) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Task<T> {
         match &self.0.runtime {

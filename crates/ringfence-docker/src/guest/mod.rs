@@ -24,6 +24,18 @@ pub const TARGET: &str = "/.ringfence-guest";
 /// The label that says which guest a container was made with.
 pub const LABEL: &str = "ringfence.guest";
 
+/// What the label says of a container that was made without: then, behind it, the one that does not run in it.
+pub const WITHOUT: &str = "without";
+
+/// The label of a container that was made without this one, because it does not run there.
+#[must_use]
+pub fn without(tag: &str) -> String {
+    format!("{WITHOUT}:{tag}")
+}
+
+/// Where a guest finds its bash.
+pub(crate) const BASH: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+
 /// A program that can be a guest; see `ringfence_local::guest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestProgram {

@@ -69,6 +69,10 @@ trap stop EXIT TERM INT HUP
 root "$dir/full" bash dash coreutils grep sed findutils procps util-linux mount hostname git python3-minimal \
   libpython3-stdlib base-files libc-bin
 root "$dir/least" dash coreutils
+root "$dir/bare" dash
+find "$dir/bare/usr/bin" "$dir/bare/usr/sbin" -mindepth 1 ! -name dash ! -name sh -delete
+root "$dir/busybox" busybox
+for applet in $(busybox --list); do ln -sf busybox "$dir/busybox/usr/bin/$applet"; done
 
 tries=0
 until docker version >/dev/null 2>&1; do
@@ -80,7 +84,8 @@ until docker version >/dev/null 2>&1; do
   fi
   sleep 0.2
 done
-if ! { image "$dir/full" ringfence-test:full && image "$dir/least" ringfence-test:least; } >>log 2>&1; then
+if ! { image "$dir/full" ringfence-test:full && image "$dir/least" ringfence-test:least &&
+  image "$dir/bare" ringfence-test:bare && image "$dir/busybox" ringfence-test:busybox; } >>log 2>&1; then
   fail "the images could not be made"
   sleep 2
   exit 1

@@ -17,6 +17,10 @@ use rustix::fs::{FlockOperation, flock};
 pub const FULL: &str = "ringfence-test:full";
 /// `sh` and coreutils, and nothing else.
 pub const LEAST: &str = "ringfence-test:least";
+/// `sh`, which is dash, and not one other program.
+pub const BARE: &str = "ringfence-test:bare";
+/// busybox, by all of its names.
+pub const BUSYBOX: &str = "ringfence-test:busybox";
 
 const SCRIPT: &str = include_str!("engine.sh");
 /// On a machine with other things to do.
@@ -79,11 +83,11 @@ fn possible() -> std::result::Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root can start a container engine".to_owned());
     }
-    for program in ["dockerd", "docker", "dpkg-query", "flock"] {
+    for program in ["dockerd", "docker", "dpkg-query", "flock", "busybox"] {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
         if !places.map(|place: PathBuf| place.join(program)).any(|file| file.is_file()) {
-            return Err(format!("there is no {program} here (Debian: apt-get install docker.io)"));
+            return Err(format!("there is no {program} here (Debian: apt-get install docker.io busybox)"));
         }
     }
     Ok(())

@@ -39,19 +39,10 @@ impl Meter {
 
     /// What was reached since `before`.
     pub(super) fn since(self, before: Self) -> Vec<Violation> {
-        let mut found = Vec::new();
-        let kills = self.oom_kills.saturating_sub(before.oom_kills);
-        if kills > 0 {
-            let message = format!("the container's memory limit was reached: {kills} processes were killed");
-            found.push(reached::violation("memory", true, message));
-        }
-        let refused = self.refused.saturating_sub(before.refused);
-        if refused > 0 {
-            let message =
-                format!("the container's limit of processes was reached: {refused} were not started");
-            found.push(reached::violation("processes", true, message));
-        }
-        found
+        reached::of_the_container(
+            self.oom_kills.saturating_sub(before.oom_kills),
+            self.refused.saturating_sub(before.refused),
+        )
     }
 }
 
