@@ -256,3 +256,51 @@ fn a_container_is_hardened_as_the_engine_sees_it() {
     assert_eq!(guest["RW"], false);
     assert_eq!(mounts.len(), 2, "the workspace, the guest, and nothing else: {mounts:?}");
 }
+
+#[test]
+fn every_option_reaches_the_engine() {
+    let Some(world) = World::new() else { return };
+    let scope = Scope::new(&world, "options");
+    let profile = world.project.with_file_name("profile.json");
+    let names = ["read", "write", "openat", "execve", "exit_group", "exit", "brk", "mmap"];
+    let rules = json!([{ "names": names, "action": "SCMP_ACT_ALLOW" }]);
+    let profile_text = json!({ "defaultAction": "SCMP_ACT_ERRNO", "syscalls": rules }).to_string();
+    std::fs::write(&profile, profile_text).unwrap();
+    // A container that is made of all of them; with that filter nothing could start in it.
+    let section = serde_json::from_value(json!({
+        "image": LEAST, "memory": "64M", "memorySwap": "96M", "cpus": 0.5, "pidsLimit": 77, "user": "1234:5678",
+        "ulimits": { "nofile": "256:512", "core": 0 }, "dns": ["192.0.2.53"], "extraHosts": ["registry:192.0.2.1"],
+        "env": { "COLOUR": "green" }, "seccompProfile": profile, "apparmorProfile": "ringfence-test",
+        "tmpfs": ["/tmp:size=8m,exec"], "capDrop": ["NET_RAW"]
+    }))
+    .unwrap();
+    let request = ringfence_docker::options::ContainerRequest::new(&section, &scope.key, &world.project);
+    let spec = ringfence_docker::options::build(&request).unwrap();
+    let endpoint = ringfence_docker::engine::Endpoint::parse(&world.engine.host()).unwrap();
+    let engine = wait(Box::pin(world.provider.engine(&endpoint))).unwrap();
+    wait(Box::pin(engine.create(&spec, &Default::default()))).unwrap();
+    let seen: Value = serde_json::from_str(&world.docker(&["inspect", &scope.containers()[0]])).unwrap();
+    let (config, host) = (&seen[0]["Config"], &seen[0]["HostConfig"]);
+    assert_eq!((&host["Memory"], &host["MemorySwap"]), (&json!(64 << 20), &json!(96 << 20)));
+    assert_eq!((&host["NanoCpus"], &host["PidsLimit"]), (&json!(500_000_000), &json!(77)));
+    assert_eq!(config["User"], "1234:5678");
+    let mut ulimits = host["Ulimits"].as_array().unwrap().clone();
+    ulimits.sort_by_key(|limit| limit["Name"].as_str().unwrap().to_owned());
+    assert_eq!(
+        json!(ulimits),
+        json!([{ "Name": "core", "Soft": 0, "Hard": 0 }, { "Name": "nofile", "Soft": 256, "Hard": 512 }])
+    );
+    assert_eq!((&host["Dns"], &host["ExtraHosts"]), (&json!(["192.0.2.53"]), &json!(["registry:192.0.2.1"])));
+    assert!(config["Env"].as_array().unwrap().contains(&json!("COLOUR=green")), "{config}");
+    assert!(host["CapDrop"].as_array().unwrap().contains(&json!("ALL")), "{host}");
+    let options: Vec<&str> =
+        host["SecurityOpt"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(
+        options.contains(&"no-new-privileges") && options.contains(&"apparmor=ringfence-test"),
+        "{options:?}"
+    );
+    let filter = options.iter().find_map(|option| option.strip_prefix("seccomp=")).unwrap();
+    let filter: Value = serde_json::from_str(filter).unwrap();
+    assert_eq!(filter["syscalls"][0]["names"], json!(names), "the profile's content, not its path");
+    assert_eq!(host["Tmpfs"]["/tmp"], "size=8m,exec");
+}
