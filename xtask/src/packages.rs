@@ -64,6 +64,11 @@ const PACKAGES: &[Package] = &[
         probe: Probe::Program("dockerd"),
         why: "the provider docker: a real engine",
     },
+    Package {
+        name: "podman",
+        probe: Probe::Program("podman"),
+        why: "the provider docker, on Podman's socket",
+    },
     Package { name: "tmux", probe: Probe::Program("tmux"), why: "driving a terminal" },
 ];
 

@@ -12,6 +12,7 @@ mod suite {
     mod many;
     mod plain;
     mod plain_ends;
+    mod podman;
     mod sandboxes;
     mod support;
     mod trouble;

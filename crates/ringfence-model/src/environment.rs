@@ -7,7 +7,29 @@ use crate::Environment;
 
 /// Variables that pass by default: what programs need to find themselves, the terminal and their tool
 /// chains. `*` at the end is a wildcard.
-pub const DEFAULT_PASS: &[&str] = &[
+pub const DEFAULT_PASS: &[&str] = &joined::<{ PORTABLE.len() + OF_THE_MACHINE.len() }>();
+
+/// Of those, what means the same on every machine, and so in a container too.
+pub const PORTABLE: &[&str] = &[
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "CI",
+    "DEBIAN_FRONTEND",
+    "SOURCE_DATE_EPOCH",
+];
+
+/// Those that name places and programs of the machine they come from.
+const OF_THE_MACHINE: &[&str] = &[
     // Who and where.
     "PATH",
     "HOME",
@@ -16,32 +38,17 @@ pub const DEFAULT_PASS: &[&str] = &[
     "SHELL",
     "PWD",
     "HOSTNAME",
-    // Language and terminal.
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
-    "TZ",
-    "TERM",
+    // The terminal as this machine has it.
     "TERM_PROGRAM",
     "TERMINFO",
     "TERMINFO_DIRS",
-    "COLORTERM",
-    "COLUMNS",
-    "LINES",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
     "LS_COLORS",
     // What people like to use.
     "EDITOR",
     "VISUAL",
     "PAGER",
     // Kinds of run.
-    "CI",
     "NODE_ENV",
-    "DEBIAN_FRONTEND",
-    "SOURCE_DATE_EPOCH",
     // Tool chains.
     "CARGO_HOME",
     "CARGO_TARGET_DIR",
@@ -82,6 +89,16 @@ pub const DEFAULT_PASS: &[&str] = &[
     "XDG_DATA_DIRS",
     "XDG_CONFIG_DIRS",
 ];
+
+const fn joined<const ALL: usize>() -> [&'static str; ALL] {
+    let mut all = [""; ALL];
+    let mut at = 0;
+    while at < ALL {
+        all[at] = if at < PORTABLE.len() { PORTABLE[at] } else { OF_THE_MACHINE[at - PORTABLE.len()] };
+        at += 1;
+    }
+    all
+}
 
 /// Names, or ends of names, of variables that hold secrets.
 const SECRET_ENDINGS: &[&str] = &[

@@ -6,6 +6,7 @@
 //! takes time proportional to pattern × path, because the supervisor asks it on every mediated call.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -80,6 +81,48 @@ impl PathPattern {
     #[must_use]
     pub fn matches_exactly(&self, path: &Path) -> bool {
         self.covers(path) && path.parent().is_none_or(|parent| !self.covers(parent))
+    }
+
+    /// What it covers below the directory `from`, in patterns for a place where that directory is called `to`. None at all when it
+    /// covers nothing there.
+    #[must_use]
+    pub fn moved(&self, from: &Path, to: &Path) -> Vec<Self> {
+        if let Some(path) = self.as_literal() {
+            return match (path.strip_prefix(from), from.starts_with(path)) {
+                (_, true) => vec![Self::literal(to)],
+                (Ok(below), false) => vec![Self::literal(&to.join(below))],
+                (Err(_), false) => vec![],
+            };
+        }
+        let pattern: Vec<&[u8]> = self.glob_components().collect();
+        // How many components of the pattern may be behind us after each component of the directory.
+        let mut behind = BTreeSet::from([0]);
+        for name in components(from.as_os_str().as_bytes()) {
+            let mut next = BTreeSet::new();
+            for at in with_skipped(&pattern, behind) {
+                match pattern.get(at) {
+                    None => return vec![Self::literal(to)],
+                    // At the end it is everything below what came before it.
+                    Some(&b"**") => drop(next.insert(if at + 1 == pattern.len() { at + 1 } else { at })),
+                    Some(part) if component_matches(part, name) => drop(next.insert(at + 1)),
+                    Some(_) => {}
+                }
+            }
+            behind = next;
+        }
+        if behind.contains(&pattern.len()) {
+            return vec![Self::literal(to)];
+        }
+        let to = Self::literal(to).to_syntax().into_owned();
+        let rest = |at: usize| {
+            let mut text = to.trim_end_matches('/').as_bytes().to_vec();
+            for part in &pattern[at..] {
+                text.push(b'/');
+                text.extend_from_slice(part);
+            }
+            Self::parse_bytes(&text)
+        };
+        behind.into_iter().map(rest).collect()
     }
 
     /// How specific the pattern is: the number of components that are not `**`. More beats fewer
@@ -162,6 +205,17 @@ impl JsonSchema for PathPattern {
             "description": "A path and everything below it; *, ?, [..] within a component, ** across components"
         })
     }
+}
+
+/// With those that a `**` for no component at all leads to.
+fn with_skipped(pattern: &[&[u8]], mut behind: BTreeSet<usize>) -> BTreeSet<usize> {
+    let last = pattern.len().saturating_sub(1);
+    for (at, part) in pattern[..last].iter().enumerate() {
+        if *part == b"**" && behind.contains(&at) {
+            behind.insert(at + 1);
+        }
+    }
+    behind
 }
 
 fn bytes_to_path(bytes: Vec<u8>) -> PathBuf {
@@ -325,6 +379,26 @@ fn class_matches(pattern: &[u8], open: usize, byte: u8) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_moved_pattern_covers_the_same_below_the_new_name() {
+        const NAMES: [&str; 4] = ["a", "b", "ab", ".env"];
+        const PARTS: [&str; 8] = ["a", "b", "*", "a*", "**", ".env", "?", "[ab]"];
+        let path = |of: &[&str]| of.iter().fold(PathBuf::from("/"), |path, name| path.join(name));
+        let names = || proptest::collection::vec(proptest::sample::select(&NAMES[..]), 0..4);
+        let parts = proptest::collection::vec(proptest::sample::select(&PARTS[..]), 1..5);
+        let to = Path::new("/w*rk/s[pace");
+        proptest!(ProptestConfig::with_cases(4000), |(parts in parts, from in names(), below in names())| {
+            let pattern = PathPattern::parse(&format!("/{}", parts.join("/")));
+            let from = path(&from);
+            let moved = pattern.moved(&from, to);
+            let (there, here) = below.iter().fold((from.clone(), to.to_owned()), |(there, here), name| {
+                (there.join(name), here.join(name))
+            });
+            let covered = moved.iter().any(|moved| moved.covers(&here));
+            prop_assert_eq!(covered, pattern.covers(&there), "{} {} {:?}", pattern, there.display(), moved);
+        });
+    }
 
     fn covers(pattern: &str, path: &str) -> bool {
         PathPattern::parse(pattern).covers(Path::new(path))

@@ -13,7 +13,7 @@ use bollard::query_parameters::{
 };
 use ringfence_model::{Error, ErrorKind, Result};
 
-use super::{Engine, QUICK, SLOW};
+use super::{Engine, QUICK, SLOW, podman};
 use crate::options::{ContainerSpec, Mount};
 
 /// A container as the engine knows it.
@@ -119,7 +119,8 @@ impl Engine {
 
     /// Makes a container of exactly what `spec` says; it does not run yet.
     pub async fn create(&self, spec: &ContainerSpec, extras: &Extras) -> Result<String> {
-        let body = body(spec, extras)?;
+        let mut body = body(spec, extras)?;
+        let _profile = if self.is_podman().await? { podman::adapt(&mut body)? } else { None };
         let options = CreateContainerOptionsBuilder::default().name(&spec.name).build();
         let docker = self.docker().clone();
         let what = format!("create the container {} of the image {}", spec.name, spec.image);

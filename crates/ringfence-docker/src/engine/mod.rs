@@ -6,6 +6,7 @@
 //! | `trouble` | what went wrong, in words |
 //! | [`containers`] | inspect, create, start, remove, list |
 //! | [`images`] | is it here, pull, build |
+//! | `podman` | what Podman wants to be told differently |
 //! | [`attached`] | a program in a container, with its streams |
 //!
 //! **Invariant:** no call waits for ever. Each has a limit, ends with the engine that serves it, and is given up when nobody
@@ -15,6 +16,7 @@ pub mod attached;
 pub mod containers;
 pub mod endpoint;
 pub mod images;
+mod podman;
 mod trouble;
 
 use std::future::Future;
@@ -44,6 +46,7 @@ struct Inner {
     docker: Docker,
     endpoint: Endpoint,
     runtime: Option<Runtime>,
+    is_podman: tokio::sync::OnceCell<bool>,
 }
 
 impl Drop for Inner {
@@ -80,7 +83,12 @@ impl Engine {
             Endpoint::Http(address) => Docker::connect_with_http(address, wire_limit, API_DEFAULT_VERSION),
         };
         let docker = docker.map_err(|error| trouble::no_engine(&endpoint, error))?;
-        let fresh = Self(Arc::new(Inner { docker, endpoint: endpoint.clone(), runtime: Some(runtime) }));
+        let fresh = Self(Arc::new(Inner {
+            docker,
+            endpoint: endpoint.clone(),
+            runtime: Some(runtime),
+            is_podman: tokio::sync::OnceCell::new(),
+        }));
         let docker = fresh.0.docker.clone();
         fresh.call("agree on a version with the engine", HELLO, docker.negotiate_version()).await.map_err(
             |error| match error.kind {
@@ -94,6 +102,17 @@ impl Engine {
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.0.endpoint
+    }
+
+    /// Whether it is Podman, which understands some things of the same protocol differently.
+    pub(crate) async fn is_podman(&self) -> Result<bool> {
+        let ask = || async {
+            let docker = self.docker().clone();
+            let version = self.call("say its version", QUICK, async move { docker.version().await }).await?;
+            let parts = version.components.unwrap_or_default();
+            Ok::<bool, Error>(parts.iter().any(|part| part.name.starts_with("Podman")))
+        };
+        self.0.is_podman.get_or_try_init(ask).await.copied()
     }
 
     pub(crate) fn docker(&self) -> &Docker {

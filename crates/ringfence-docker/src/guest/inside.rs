@@ -7,26 +7,7 @@ use std::path::{Path, PathBuf};
 use ringfence_model::{Environment, Grant, PathPattern, PathRule, Policy, RuleLayer, RuleSource};
 use ringfence_workspace::PathMap;
 
-use crate::options::ContainerSpec;
-
-/// Of the caller's variables only those that mean the same in a container; paths of the host do not.
-const PASSED: [&str; 15] = [
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
-    "TZ",
-    "TERM",
-    "COLORTERM",
-    "COLUMNS",
-    "LINES",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
-    "CI",
-    "DEBIAN_FRONTEND",
-    "SOURCE_DATE_EPOCH",
-];
+use crate::options::{ContainerSpec, Mount};
 
 /// A name that no image has a use for.
 const HOME: &str = "/home/sandbox";
@@ -37,8 +18,11 @@ pub fn policy(policy: &Policy, spec: &ContainerSpec) -> Policy {
     let map = spec.path_map();
     let mut inside = policy.clone();
     let files = &mut inside.filesystem;
-    for rules in [&mut files.allow_write, &mut files.allow_read, &mut files.deny, &mut files.protect] {
+    for rules in [&mut files.allow_write, &mut files.allow_read] {
         translate(rules, &map);
+    }
+    for rules in [&mut files.deny, &mut files.protect] {
+        *rules = rules.iter().flat_map(|rule| holding_inside(rule, &spec.mounts)).collect();
     }
     // Secrets of the host's system are not in the image: what it has under their names is its own.
     files.deny.retain(|rule| {
@@ -72,6 +56,18 @@ fn of_the_container(path: &Path) -> PathRule {
     PathRule::new(PathPattern::literal(path), RuleSource::layer(RuleLayer::Detected).with_key("container"))
 }
 
+/// What a rule that takes something away says about each mount, under its name inside: also a rule about a directory that the mount
+/// lies in. One that is about no mount is about a path of the image; one for every depth holds everywhere by itself.
+fn holding_inside(rule: &PathRule, mounts: &[Mount]) -> Vec<PathRule> {
+    let anchored = rule.path.to_syntax().starts_with('/');
+    let moved = |mount: &Mount| rule.path.moved(&mount.source, &mount.target);
+    let inside: Vec<PathPattern> = if anchored { mounts.iter().flat_map(moved).collect() } else { vec![] };
+    if inside.is_empty() {
+        return vec![rule.clone()];
+    }
+    inside.into_iter().map(|path| PathRule::new(path, rule.source.clone())).collect()
+}
+
 /// A rule about a place that the container sees elsewhere is about that place.
 fn translate(rules: &mut [PathRule], map: &PathMap) {
     for rule in rules {
@@ -103,12 +99,12 @@ pub fn environment(
     caller: &BTreeMap<OsString, OsString>,
     spec: &ContainerSpec,
 ) -> BTreeMap<String, String> {
-    use ringfence_model::environment::DEFAULT_PASS;
+    use ringfence_model::environment::{DEFAULT_PASS, PORTABLE};
     let own: Vec<String> = policy
         .environment
         .pass
         .iter()
-        .filter(|name| !DEFAULT_PASS.contains(&name.as_str()) || PASSED.contains(&name.as_str()))
+        .filter(|name| !DEFAULT_PASS.contains(&name.as_str()) || PORTABLE.contains(&name.as_str()))
         .cloned()
         .collect();
     let passing = Environment { pass: own, set: BTreeMap::new() };
@@ -134,4 +130,52 @@ pub fn outside(grant: Grant, map: &PathMap) -> Grant {
 #[must_use]
 pub fn directory(path: &Path, map: &PathMap) -> PathBuf {
     map.to_container(path).unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_model::Access;
+    use serde_json::json;
+
+    use super::*;
+    use crate::options::{ContainerRequest, Forbidden, Surroundings, build};
+
+    /// The host denies something about a project and about a file that is shown besides; the same holds inside.
+    #[test]
+    fn what_is_denied_or_protected_on_the_host_is_so_inside() {
+        let room = tempfile::tempdir().unwrap();
+        let top = room.path().canonicalize().unwrap();
+        let (project, shown) = (top.join("me/project"), top.join("vault/shown"));
+        std::fs::create_dir_all(&project).unwrap();
+        std::fs::create_dir_all(&shown).unwrap();
+        let bind = format!("{}:/shown:ro", shown.display());
+        let section = serde_json::from_value(json!({ "binds": [bind] })).unwrap();
+        let mut request = ContainerRequest::new(&section, "key", &project);
+        request.surroundings = Surroundings {
+            bind_roots: vec![shown.clone()],
+            forbidden: Vec::<Forbidden>::new(),
+            ..Surroundings::default()
+        };
+        let spec = build(&request).unwrap();
+        let rules = |texts: &[String]| texts.iter().map(|text| PathRule::built_in(text.as_str())).collect();
+        let at = |path: &Path, rest: &str| format!("{}{rest}", path.display());
+        let mut host = Policy::default();
+        host.filesystem.allow_write = rules(&[at(&project, "")]);
+        host.filesystem.allow_read = rules(&[at(&shown, "")]);
+        host.filesystem.deny =
+            rules(&[at(&top, "/vault"), at(&top, "/me/**/*.pem"), at(&project, "/private")]);
+        host.filesystem.protect = rules(&[at(&top, "/*/project/.git")]);
+        let inside = policy(&host, &spec);
+        for (outside, name, access, allowed) in [
+            (shown.join("a"), "/shown/a", Access::Read, false),
+            (project.join("x/key.pem"), "/workspace/x/key.pem", Access::Read, false),
+            (project.join("private/x"), "/workspace/private/x", Access::Read, false),
+            (project.join(".git/config"), "/workspace/.git/config", Access::Write, false),
+            (project.join("src/a"), "/workspace/src/a", Access::Write, true),
+        ] {
+            assert_eq!(host.filesystem.decide(&outside, access).allowed(), allowed, "{}", outside.display());
+            let decided = inside.filesystem.decide(Path::new(name), access);
+            assert_eq!(decided.allowed(), allowed, "{name}: {:?}", inside.filesystem);
+        }
+    }
 }

@@ -1,7 +1,8 @@
-# Runs a container engine of its own in the directory $1 until nobody holds a lock on $1/users any more, and then removes
-# everything. Images are made from this machine's own Debian packages: no registry is needed.
+# Runs a container engine of its own, docker or podman by $2, in the directory $1 until nobody holds a lock on $1/users any
+# more, and then removes everything. Images are made from this machine's own Debian packages: no registry is needed.
 set -eu
 dir=$1
+kind=$2
 cd "$dir"
 export DOCKER_HOST="unix://$dir/socket"
 unset DOCKER_CONTEXT DOCKER_TLS_VERIFY
@@ -15,6 +16,10 @@ stop() {
   kill "$engine" 2>/dev/null || true
   wait "$engine" 2>/dev/null || true
   cd /
+  # Podman leaves its directories mounted on themselves.
+  for mounted in "$dir/data/overlay" "$dir/data"; do
+    while umount "$mounted" 2>/dev/null; do :; done
+  done
   rm -rf "$dir"
 }
 
@@ -61,8 +66,22 @@ image() {
   rm -rf "$1" "$1.list"
 }
 
-dockerd --host "$DOCKER_HOST" --data-root "$dir/data" --exec-root "$dir/exec" --pidfile "$dir/pid" \
-  --bridge=none --iptables=false --ip6tables=false --storage-driver=overlay2 >>log 2>&1 &
+if [ "$kind" = podman ]; then
+  # Nothing of it is shared with the machine's own, it makes no network, and it raises no limit: not every root may.
+  cat >containers.conf <<END
+[containers]
+netns = "none"
+default_ulimits = []
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+END
+  TMPDIR="$dir" CONTAINERS_CONF="$dir/containers.conf" podman --root "$dir/data" --runroot "$dir/run" --tmpdir "$dir/tmp" \
+    --storage-driver overlay system service --time 0 "$DOCKER_HOST" >>log 2>&1 &
+else
+  dockerd --host "$DOCKER_HOST" --data-root "$dir/data" --exec-root "$dir/exec" --pidfile "$dir/pid" \
+    --bridge=none --iptables=false --ip6tables=false --storage-driver=overlay2 >>log 2>&1 &
+fi
 engine=$!
 trap stop EXIT TERM INT HUP
 
@@ -78,7 +97,7 @@ tries=0
 until docker version >/dev/null 2>&1; do
   tries=$((tries + 1))
   if [ "$tries" -gt 300 ] || ! kill -0 "$engine" 2>/dev/null; then
-    fail "dockerd did not start"
+    fail "$kind did not start"
     sleep 2
     exit 1
   fi

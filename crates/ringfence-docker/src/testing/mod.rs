@@ -30,6 +30,30 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const FAILED: &str = "failed: ";
 const AGE_OF_A_FAILURE: Duration = Duration::from_secs(600);
 
+/// Whose engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Docker,
+    Podman,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+
+    /// Its program and the package that has it.
+    fn daemon(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Docker => ("dockerd", "docker.io"),
+            Self::Podman => ("podman", "podman"),
+        }
+    }
+}
+
 /// The engine, as long as this lives.
 #[derive(Debug)]
 pub struct TestEngine {
@@ -42,14 +66,24 @@ impl TestEngine {
     #[must_use]
     #[track_caller]
     pub fn shared() -> Option<Self> {
-        if let Err(why) = possible() {
-            ringfence_testing::lacks("docker", &why);
+        Self::shared_of(Kind::Docker)
+    }
+
+    /// The same of a kind. Podman's has the same socket for the same calls, and the `docker` command speaks to it.
+    #[must_use]
+    #[track_caller]
+    pub fn shared_of(kind: Kind) -> Option<Self> {
+        if let Err(why) = possible(kind) {
+            ringfence_testing::lacks(kind.name(), &why);
             return None;
         }
-        match join() {
+        match join(kind) {
             Ok(engine) => Some(engine),
             Err(error) => {
-                ringfence_testing::lacks("docker", &format!("the engine for tests did not start: {error}"));
+                ringfence_testing::lacks(
+                    kind.name(),
+                    &format!("the engine for tests did not start: {error}"),
+                );
                 None
             }
         }
@@ -79,21 +113,24 @@ fn docker(host: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn possible() -> std::result::Result<(), String> {
+fn possible(kind: Kind) -> std::result::Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root can start a container engine".to_owned());
     }
-    for program in ["dockerd", "docker", "dpkg-query", "flock", "busybox"] {
+    let (daemon, package) = kind.daemon();
+    for program in [daemon, "docker", "dpkg-query", "flock", "busybox"] {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
         if !places.map(|place: PathBuf| place.join(program)).any(|file| file.is_file()) {
-            return Err(format!("there is no {program} here (Debian: apt-get install docker.io busybox)"));
+            return Err(format!(
+                "there is no {program} here (Debian: apt-get install {package} docker.io busybox)"
+            ));
         }
     }
     Ok(())
 }
 
-fn join() -> std::io::Result<TestEngine> {
+fn join(kind: Kind) -> std::io::Result<TestEngine> {
     let artefacts = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tmp"));
     std::fs::create_dir_all(artefacts)?;
     let mut board = File::options()
@@ -101,7 +138,7 @@ fn join() -> std::io::Result<TestEngine> {
         .truncate(false)
         .read(true)
         .write(true)
-        .open(artefacts.join("docker-engine"))?;
+        .open(artefacts.join(format!("{}-engine", kind.name())))?;
     // Whoever comes meanwhile waits until it runs.
     flock(&board, FlockOperation::LockExclusive)?;
     let mut place = String::new();
@@ -114,7 +151,7 @@ fn join() -> std::io::Result<TestEngine> {
     if let Some(why) = place.strip_prefix(FAILED).filter(|_| is_fresh) {
         return Err(std::io::Error::other(why.to_owned()));
     }
-    let started = start();
+    let started = start(kind);
     rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&board, 0))?;
     rustix::fs::seek(&board, rustix::fs::SeekFrom::Start(0))?;
     match &started {
@@ -140,7 +177,7 @@ fn new_directory() -> std::io::Result<PathBuf> {
     Ok(tempfile::Builder::new().prefix("ringfence-engine.").tempdir_in("/var/tmp")?.keep())
 }
 
-fn start() -> std::io::Result<TestEngine> {
+fn start(kind: Kind) -> std::io::Result<TestEngine> {
     let directory = new_directory()?;
     let users = File::create_new(directory.join("users"))?;
     flock(&users, FlockOperation::LockShared)?;
@@ -148,6 +185,7 @@ fn start() -> std::io::Result<TestEngine> {
     Command::new("setsid")
         .args(["sh", "-c", SCRIPT, "engine.sh"])
         .arg(&directory)
+        .arg(kind.name())
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

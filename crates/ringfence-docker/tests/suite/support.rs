@@ -33,11 +33,14 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Option<Self> {
-        let engine = TestEngine::shared()?;
+        TestEngine::shared().map(Self::on)
+    }
+
+    pub(super) fn on(engine: TestEngine) -> Self {
         let room = room();
         let project = room.path().canonicalize().unwrap().join("project");
         std::fs::create_dir(&project).unwrap();
-        Some(Self { engine, _room: room, project, provider: Arc::new(DockerProvider::default()) })
+        Self { engine, _room: room, project, provider: Arc::new(DockerProvider::default()) }
     }
 
     /// Options of a sandbox for the project, of which `docker` is the section of that name.

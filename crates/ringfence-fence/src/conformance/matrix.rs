@@ -43,6 +43,24 @@ impl Matrix {
             .collect()
     }
 
+    /// Ends a test with what is wrong, unless every cell is green or excused.
+    ///
+    /// # Panics
+    ///
+    /// When a case failed, or when there was none at all.
+    #[track_caller]
+    pub fn must_be_green(&self) {
+        assert!(self.rows() > 0, "no case ran");
+        let failures = self.failures();
+        assert!(
+            failures.is_empty(),
+            "{} of {} cases failed:\n{}",
+            failures.len(),
+            self.rows(),
+            failures.join("\n")
+        );
+    }
+
     fn cells(&self) -> impl Iterator<Item = (&'static str, &str, &Cell)> {
         self.rows.iter().flat_map(|(case, cells)| {
             self.columns.iter().zip(cells).map(|(contender, cell)| (*case, contender.as_str(), cell))
@@ -95,5 +113,9 @@ mod tests {
         assert!(text.contains("FAILED late/host, native: exit code 0"), "{text}");
         assert!(text.contains("excused late/host, bwrap: no masks"), "{text}");
         assert_eq!(matrix.failures(), ["late/host, native: exit code 0"]);
+        let told = std::panic::catch_unwind(|| matrix.must_be_green()).unwrap_err();
+        assert!(told.downcast_ref::<String>().unwrap().contains("1 of 2 cases failed"));
+        let none = Matrix::new(vec!["native".into()]);
+        assert!(std::panic::catch_unwind(|| none.must_be_green()).is_err(), "nothing is not green");
     }
 }
