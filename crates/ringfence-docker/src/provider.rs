@@ -375,7 +375,7 @@ async fn link(
     options: &CreateOptions,
 ) -> Result<Link> {
     let approval = options.hooks.approval.clone();
-    let mut launch = json!({ "launcher": "landlock" });
+    let mut launch = json!({ "launcher": "landlock", "shellCommand": guest::SHELL });
     if let Some(precision) = &own.precision {
         launch["precision"] = json!(precision);
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_fence::{BoxFuture, EventSink, Sandbox, SandboxFiles};
+use ringfence_fence::{BoxFuture, EventSink, Jobs, Sandbox, SandboxFiles};
 use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
 use ringfence_workspace::PathMap;
 
 use crate::bridge::{Bridge, BridgeOptions, ContainerExec};
 use crate::engine::Engine;
 use crate::engine::attached::Attached;
-use crate::guest::inside;
+use crate::guest::{GuestJobs, inside};
 use crate::plain::NO_SUCH_PLACE;
 use crate::register::Held;
 use crate::way::Way;
@@ -39,6 +39,7 @@ pub struct DockerSandbox {
     engine: Engine,
     container: String,
     way: Arc<Way>,
+    jobs: Option<GuestJobs>,
     map: PathMap,
     notes: Vec<String>,
     elsewhere: Elsewhere,
@@ -74,11 +75,13 @@ pub(crate) struct Parts {
 impl DockerSandbox {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { id, engine, container, way, map, notes, elsewhere, afterwards, held } = parts;
+        let way = Arc::new(way);
         Self {
             id,
             engine,
             container,
-            way: Arc::new(way),
+            jobs: GuestJobs::of(&way, &map),
+            way,
             map,
             notes,
             elsewhere,
@@ -165,6 +168,10 @@ impl Sandbox for DockerSandbox {
 
     fn is_alive(&self) -> bool {
         !self.disposed.load(Ordering::Acquire) && self.way.is_alive()
+    }
+
+    fn jobs(&self) -> Option<&dyn Jobs> {
+        self.jobs.as_ref().map(|jobs| jobs as &dyn Jobs)
     }
 
     fn shell<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<dyn Sandbox>>> {
@@ -257,7 +264,8 @@ impl Core {
             return Err(gone());
         }
         if request.tty {
-            return Err(Error::new(ErrorKind::Unsupported, "this sandbox has no terminals"));
+            return Err(Error::new(ErrorKind::Unsupported, "a command on a terminal is a job")
+                .hint("start it as one; containers without a guest have none"));
         }
         request.cwd = request.cwd.map(|cwd| inside::directory(&cwd, &self.map));
         let mut sandbox = self.assurance.clone();

@@ -8,6 +8,7 @@ mod suite {
     mod files;
     mod halfway;
     mod images;
+    mod jobs;
     mod lifecycle;
     mod many;
     mod plain;

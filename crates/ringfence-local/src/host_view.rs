@@ -20,6 +20,9 @@ pub(crate) use crate::own_directory::OwnDirectory;
 /// Usable inside. Terminals of the person, disks and the rest are not.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
+/// Where terminals are; a directory of devices.
+const TERMINALS: &str = "/dev/pts";
+
 #[derive(Debug, Default)]
 pub(crate) struct HostView {
     pub(crate) landlock: Vec<LandlockRule>,
@@ -84,8 +87,9 @@ pub(crate) fn lay_out(fs: &Filesystem, hidden: &[PathBuf], found: &Found, cwd: &
     Ok(host)
 }
 
+/// Terminals are allowed by nobody but a container, where all of them are the sandbox's own.
 fn is_device(path: &Path) -> bool {
-    DEVICES.iter().any(|device| path == Path::new(device))
+    path == Path::new(TERMINALS) || DEVICES.iter().any(|device| path == Path::new(device))
 }
 
 impl HostView {

@@ -36,6 +36,8 @@ pub fn policy(policy: &Policy, spec: &ContainerSpec) -> Policy {
         let path = entry.split(':').next().unwrap_or_default();
         files.allow_write.push(of_the_container(Path::new(path)));
     }
+    // So are its terminals.
+    files.allow_write.push(of_the_container(Path::new("/dev/pts")));
     for mount in &spec.mounts {
         let rules = if mount.read_only { &mut files.allow_read } else { &mut files.allow_write };
         rules.push(of_the_container(&mount.target));

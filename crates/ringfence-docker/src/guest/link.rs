@@ -9,6 +9,7 @@ use bollard::container::LogOutput;
 use futures_util::StreamExt as _;
 use ringfence_fence::{Approval, Background, EventSink};
 use ringfence_local::guest::GUEST_ARGUMENT;
+use ringfence_local::guest::job_wire::{JobAnswer, JobCall};
 use ringfence_local::guest::wire::{Order, Start, VERSION, Word};
 use ringfence_model::{Assurance, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result};
 use ringfence_workspace::PathMap;
@@ -68,6 +69,8 @@ impl std::fmt::Debug for BackgroundHook {
 struct State {
     ready: Option<oneshot::Sender<Result<Assurance>>>,
     waiting: BTreeMap<u64, Waiting>,
+    /// Who waits for an answer about a job.
+    asked: BTreeMap<u64, oneshot::Sender<Result<JobAnswer>>>,
     /// Why nothing more will come.
     ended: Option<String>,
     last_words: Vec<u8>,
@@ -198,6 +201,24 @@ impl Link {
         }
     }
 
+    /// Something about a background command.
+    pub async fn job(&self, call: JobCall) -> Result<JobAnswer> {
+        let id = self.last.fetch_add(1, Ordering::Relaxed);
+        let (tell, told) = oneshot::channel();
+        {
+            let mut state = self.shared.state();
+            if let Some(why) = &state.ended {
+                return Err(Error::new(ErrorKind::SandboxNotAvailable, format!("{why}; nothing was done")));
+            }
+            state.asked.insert(id, tell);
+        }
+        send(&self.orders, &Order::Job { id, call })?;
+        told.await.unwrap_or_else(|_| {
+            let why = self.shared.state().ended.clone().unwrap_or_default();
+            Err(Error::new(ErrorKind::SandboxNotAvailable, format!("{why}, and the job with it")))
+        })
+    }
+
     /// Ends the guest and waits until it, and so everything that ran in it, has ended.
     pub async fn close(&self) {
         self.closing.notify_one();
@@ -318,6 +339,7 @@ fn end(shared: &Shared, why: &str) {
     let last_words = String::from_utf8_lossy(&state.last_words).trim().to_owned();
     state.ended.get_or_insert_with(|| why.to_owned());
     state.waiting.clear();
+    state.asked.clear();
     if let Some(ready) = state.ready.take() {
         let mut error = Error::new(ErrorKind::InitializationFailed, format!("{why} before it began"));
         if !last_words.is_empty() {
@@ -369,10 +391,22 @@ async fn hear(shared: &Arc<Shared>, line: &[u8]) {
             }
             return;
         }
+        Word::Job { id, answer } => {
+            if let Some(asked) = shared.state().asked.remove(&id) {
+                let _ = asked.send(Ok(answer));
+            }
+            return;
+        }
         Word::Stdout { id, data } => (id, News::Event(ExecEvent::Stdout(data.0))),
         Word::Stderr { id, data } => (id, News::Event(ExecEvent::Stderr(data.0))),
         Word::Violation { id, violation } => (id, News::Event(ExecEvent::Violation(violation))),
         Word::Result { id, result } => (id, News::Ended(Box::new(Ok(*result)))),
+        Word::Failed { id: Some(id), error } if shared.state().asked.contains_key(&id) => {
+            if let Some(asked) = shared.state().asked.remove(&id) {
+                let _ = asked.send(Err(error.into()));
+            }
+            return;
+        }
         Word::Failed { id: Some(id), error } => (id, News::Ended(Box::new(Err(error.into())))),
     };
     let reader = {

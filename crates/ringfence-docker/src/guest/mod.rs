@@ -5,10 +5,12 @@
 //! |---|---|
 //! | [`link`] | the connection: requests and what comes of them |
 //! | [`inside`] | the policy, in the container's words |
+//! | `jobs` | background commands and terminals |
 //! | `asking` | questions of the fence inside, answered outside |
 
 mod asking;
 pub mod inside;
+mod jobs;
 pub mod link;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use std::path::{Path, PathBuf};
 use ringfence_model::{Error, ErrorKind, Result};
 use sha1::{Digest as _, Sha1};
 
+pub(crate) use jobs::GuestJobs;
 pub use link::Link;
 
 /// Where the container sees the guest.
@@ -35,6 +38,10 @@ pub fn without(tag: &str) -> String {
 
 /// Where a guest finds its bash.
 pub(crate) const BASH: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+
+/// How a guest starts its shells: as in a login the image's profile is read, and what the container was given as PATH comes before what
+/// the profile says.
+pub(crate) const SHELL: &str = r#"bash -c 'p=$PATH; if [ -r /etc/profile ]; then . /etc/profile </dev/null >/dev/null 2>&1; fi; case $PATH in "$p" | "$p":*) ;; *) PATH=$p:$PATH ;; esac; export PATH; unset p; exec "$@"' bash bash"#;
 
 /// A program that can be a guest; see `ringfence_local::guest`.
 #[derive(Debug, Clone, PartialEq, Eq)]

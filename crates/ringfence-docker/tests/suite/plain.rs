@@ -337,25 +337,24 @@ fn a_directory_and_variables_are_for_one_command_and_values_of_the_host_stay_out
 }
 
 #[test]
-fn a_profile_of_the_image_is_read_and_its_path_comes_behind() {
+fn shells_begin_as_in_a_login_with_the_containers_path_first() {
     let Some(world) = World::new() else { return };
-    let name = format!("ringfence-profile-{}", std::process::id());
-    world.docker(&[
-        "run",
-        "--name",
-        &name,
-        "--network",
-        "none",
-        LEAST,
-        "sh",
-        "-c",
-        "echo 'PATH=/profile; export GREETING=hello; echo noise; read x' > /etc/profile",
-    ]);
-    world.docker(&["commit", &name, &format!("{name}:1")]);
-    world.docker(&["rm", &name]);
-    let sandbox = sandbox(&world, &format!("{name}:1"));
-    let seen = said(&*sandbox, "echo \"$GREETING $PATH\"");
-    wait(sandbox.dispose()).unwrap();
-    world.docker(&["rmi", &format!("{name}:1")]);
-    assert!(seen.starts_with("hello /") && seen.ends_with(":/profile\n"), "{seen}");
+    for (image, adapter) in [(LEAST, "docker/sh"), (FULL, "docker/guest")] {
+        let profile = "PATH=/profile; export GREETING=hello; echo noise; echo noise >&2; read x";
+        let name = format!("ringfence-profile-{}", std::process::id());
+        let tag = format!("{name}:1");
+        let write = format!("echo '{profile}' > /etc/profile");
+        world.docker(&["run", "--name", &name, "--network", "none", image, "sh", "-c", &write]);
+        world.docker(&["commit", &name, &tag]);
+        world.docker(&["rm", &name]);
+        let path = "/opt/$(no) own:/usr/bin:/bin";
+        let sandbox = world.create(world.options(json!({ "image": tag, "env": { "PATH": path } }))).unwrap();
+        let first = run(&*sandbox, "echo \"$GREETING $PATH\"");
+        let again = run(&*sandbox, "exit 1").restarted.then(|| run(&*sandbox, "echo \"$GREETING $PATH\""));
+        wait(sandbox.dispose()).unwrap();
+        world.docker(&["rmi", &tag]);
+        assert_eq!(first.sandbox.adapter, adapter);
+        assert_eq!(text(&first.stdout), format!("hello {path}:/profile\n"), "{adapter}: {first:?}");
+        assert_eq!(again.map(|again| again.stdout), Some(first.stdout), "{adapter}: a new shell too");
+    }
 }

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** what is said here is not believed where it matters outside: a guest speaks for the sandbox it is in.
 
+pub mod job_wire;
 #[cfg(target_os = "linux")]
 mod meter;
 #[cfg(target_os = "linux")]

@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence_fence::approval::Settled;
-use ringfence_fence::{Approval, Approver, BoxFuture, CreateOptions, Hooks, Question, Sandbox, wait_for};
+use ringfence_fence::{
+    Approval, Approver, BoxFuture, CreateOptions, Hooks, Jobs, Question, Sandbox, wait_for,
+};
 use ringfence_model::{Decision, Error, ErrorKind, ExecEvent, ExecRequest, Result};
 use tokio::sync::oneshot;
 
+use super::job_wire::{JobAnswer, JobCall, size};
 use super::meter::{Meter, sacrifice_children};
 use super::wire::{Bytes, Failure, Order, Start, VERSION, Word};
 use crate::offload::spawn;
@@ -165,6 +168,10 @@ impl Guest {
                     }
                 })
             }
+            Order::Job { id, call } => {
+                let its = Arc::clone(self);
+                spawn(move || its.job(id, call))
+            }
             Order::Answer { question, decision } => {
                 self.counter.answer(question, decision);
                 Ok(())
@@ -207,6 +214,18 @@ impl Guest {
         }
     }
 
+    fn job(&self, id: u64, call: JobCall) {
+        let never = || Err(Error::new(ErrorKind::Timeout, "the job did not answer"));
+        let answer = match self.sandbox.jobs() {
+            Some(jobs) => wait_for(Box::pin(about_job(jobs, call)), FOR_EVER).unwrap_or_else(never),
+            None => Err(Error::new(ErrorKind::Unsupported, "this sandbox has no jobs")),
+        };
+        match answer {
+            Ok(answer) => self.mouth.say(&Word::Job { id, answer }),
+            Err(error) => self.mouth.say(&Word::Failed { id: Some(id), error: Failure::from(&error) }),
+        }
+    }
+
     /// What has ended meanwhile is left alone.
     fn cancel(&self, id: u64) {
         let Some(shell) = self.running().get(&id).cloned() else { return };
@@ -214,6 +233,21 @@ impl Guest {
             wait_for(shell.cancel(), FOR_EVER);
         }
     }
+}
+
+async fn about_job(jobs: &dyn Jobs, call: JobCall) -> Result<JobAnswer> {
+    Ok(match call {
+        JobCall::Start { request } => JobAnswer::Job { job: jobs.start((*request).into()).await?.into() },
+        JobCall::List => JobAnswer::Jobs { jobs: jobs.list().await?.into_iter().map(Into::into).collect() },
+        JobCall::Read { job, offset, most } => jobs.read(&job, offset, most).await?.into(),
+        JobCall::Write { job, data } => jobs.write(&job, &data.0).await.map(|()| JobAnswer::Done)?,
+        JobCall::CloseInput { job } => jobs.close_input(&job).await.map(|()| JobAnswer::Done)?,
+        JobCall::Signal { job, signal } => jobs.signal(&job, signal).await.map(|()| JobAnswer::Done)?,
+        JobCall::Resize { job, rows, columns } => {
+            jobs.resize(&job, size(rows, columns)).await.map(|()| JobAnswer::Done)?
+        }
+        JobCall::Wait { job } => JobAnswer::Job { job: jobs.wait(&job).await?.into() },
+    })
 }
 
 /// Passes questions on, and answers back.

@@ -13,8 +13,10 @@ use ringfence_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::job_wire::{JobAnswer, JobCall};
+
 /// Said first by both sides; those who differ do not understand each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a guest is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,6 +40,11 @@ pub enum Order {
     Answer {
         question: u64,
         decision: Decision,
+    },
+    /// About a background command.
+    Job {
+        id: u64,
+        call: JobCall,
     },
 }
 
@@ -95,6 +102,8 @@ pub struct Request {
     stdin: Option<Bytes>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
+    #[serde(default)]
+    tty: bool,
 }
 
 impl From<ExecRequest> for Request {
@@ -109,8 +118,8 @@ impl From<ExecRequest> for Request {
             Stdin::Bytes(bytes) => Some(Bytes(bytes)),
             Stdin::Empty | Stdin::Inherit => None,
         };
-        let (cwd, env, timeout_ms) = (request.cwd, request.env, request.timeout_ms);
-        Self { shell, argv, cwd, env, stdin, timeout_ms }
+        let (cwd, env, timeout_ms, tty) = (request.cwd, request.env, request.timeout_ms, request.tty);
+        Self { shell, argv, cwd, env, stdin, timeout_ms, tty }
     }
 }
 
@@ -125,7 +134,8 @@ impl From<Request> for ExecRequest {
             env: request.env,
             stdin: request.stdin.map_or(Stdin::Empty, |bytes| Stdin::Bytes(bytes.0)),
             timeout_ms: request.timeout_ms,
-            ..Self::new(command)
+            tty: request.tty,
+            command,
         }
     }
 }
@@ -167,6 +177,11 @@ pub enum Word {
     Settled {
         question: u64,
         problem: Option<String>,
+    },
+    /// What came of a [`Order::Job`].
+    Job {
+        id: u64,
+        answer: JobAnswer,
     },
     /// Output of jobs while no command runs.
     Late {
@@ -245,6 +260,7 @@ mod tests {
         request.cwd = Some("/workspace/a b".into());
         request.env.insert("A".to_owned(), "1\n".to_owned());
         request.timeout_ms = Some(5);
+        request.tty = true;
         let argv = ExecRequest::argv([OsString::from_vec(vec![b'a', 0xff]), "base64:x".into(), "".into()]);
         for request in [request, argv] {
             let line = serde_json::to_string(&Order::Run {
