@@ -17,6 +17,7 @@ mod suite {
     mod docker_tools;
     pub(crate) mod fence_attacks_kernel;
     pub(crate) mod fence_attacks_paths;
+    pub(crate) mod fence_attacks_processes;
     pub(crate) mod fence_attacks_races;
     pub(crate) mod fence_attacks_resources;
     pub(crate) mod fence_attacks_sockets;

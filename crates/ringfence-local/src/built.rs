@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,12 +13,13 @@ use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Precision, Shared};
 use ringfence_linux::supervisor::{self, Watched};
-use ringfence_linux::{bwrap as bwrapped, fuse, keeper, landlock};
+use ringfence_linux::{fuse, keeper, landlock};
 use ringfence_model::{Access, Assurance, Layer, Policy, PolicyMode, Result};
 use rustix::fs::{Mode, OFlags};
 
 use crate::bwrap;
 use crate::environment::Places;
+use crate::helper::Helper;
 use crate::host::Host;
 use crate::host_view::{self, OwnDirectory};
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
@@ -51,13 +51,6 @@ pub(crate) struct Built {
     usual: Vec<PathBuf>,
     helper: Option<Helper>,
     degraded: Vec<String>,
-}
-
-/// The programs that make a sandbox by bwrap.
-#[derive(Debug)]
-struct Helper {
-    arguments: bwrap::Arguments,
-    stage: OwnedFd,
 }
 
 /// Why there is no fence by a launcher.
@@ -158,7 +151,7 @@ impl Ground {
             return Cow::Borrowed(&self.found);
         }
         let mut found = self.found.clone();
-        found.roots_own = scan::closed_to_others(Path::new("/etc"));
+        found.roots_own = scan::closed_to_others(Path::new("/etc"), &self.policy.filesystem.deny);
         found.roots_own.retain(|path| !scan::is_wanted(&self.policy.filesystem, path));
         Cow::Owned(found)
     }
@@ -184,7 +177,7 @@ impl Ground {
             NoFence::Unavailable(format!("the program for the inside, {}: {error}", stage.display()))
         })?;
         let mut built = self.with_mounts(Launcher::Bwrap)?;
-        let arguments = bwrap::arguments(&program, "ringfence", &built.plan.mounts)?;
+        let arguments = bwrap::arguments(&program, &built.plan.mounts)?;
         built.helper = Some(Helper { arguments, stage });
         Ok(built)
     }
@@ -362,7 +355,8 @@ impl Built {
         } else if self.plan.supervised {
             degraded.push(
                 "a supervisor above listens already (this is inside another sandbox): nothing that is refused \
-                 is reported, and nobody can be asked; local sockets and late files are not judged"
+                 is reported, and nobody can be asked; local sockets and late files are not judged; and it may open \
+                 and write files for the command by its own rules, so that what only this fence forbids is not held"
                     .to_owned(),
             );
         }
@@ -461,15 +455,7 @@ impl Ready<'_> {
         place: Place<'_>,
     ) -> std::result::Result<Sandboxed, LaunchError> {
         match (&self.built.helper, self.built.launcher) {
-            (Some(Helper { arguments, stage }), _) => {
-                let bwrap = bwrapped::Bwrap {
-                    program: &arguments.program,
-                    options: &arguments.options,
-                    data: &arguments.data,
-                    stage: stage.as_fd(),
-                };
-                bwrapped::launch(bwrap, &self.plan, exec, stdio, place)
-            }
+            (Some(helper), _) => helper.launch(&self.plan, exec, stdio, place),
             (None, Launcher::Native | Launcher::Bwrap) => launch(&self.plan, exec, stdio, place),
             (None, launcher) => {
                 let kept = keeper::Kept {

@@ -54,8 +54,26 @@ pub(crate) fn find(wanted: &Path, host: &Host, cwd: &Path) -> std::result::Resul
     found.ok_or_else(|| format!("{} is not installed (not found on PATH)", wanted.display()))
 }
 
+impl Arguments {
+    /// The same for what the host has now.
+    pub(crate) fn as_it_is_now(&self, steps: &[MountStep]) -> Result<Self> {
+        arguments(&path_of(&self.program), steps)
+    }
+}
+
+/// Whether what bwrap said is about something that is masked, sealed or pinned, which may come and go.
+pub(crate) fn is_of_a_cover(said: &str, steps: &[MountStep]) -> bool {
+    let is_cover = |step: &&MountStep| {
+        matches!(step, MountStep::Mask { .. } | MountStep::Seal { .. } | MountStep::Pin { .. })
+    };
+    let mut covers = steps.iter().filter(is_cover);
+    covers.any(|step| said.contains(&*step.target().to_string_lossy()))
+}
+
+const HOSTNAME: &str = "ringfence";
+
 /// Translates the plan.
-pub(crate) fn arguments(program: &Path, hostname: &str, steps: &[MountStep]) -> Result<Arguments> {
+pub(crate) fn arguments(program: &Path, steps: &[MountStep]) -> Result<Arguments> {
     let mut list = List::default();
     for flag in [
         "--unshare-user",
@@ -70,7 +88,7 @@ pub(crate) fn arguments(program: &Path, hostname: &str, steps: &[MountStep]) -> 
     ] {
         list.word(flag);
     }
-    list.words(["--hostname", hostname]);
+    list.words(["--hostname", HOSTNAME]);
     // One that is set-uid lets no ordinary user change them, and drops them all by itself. What the others
     // add serves the stage to close the device nodes, and to drop everything.
     if program.metadata().is_ok_and(|program| program.permissions().mode() & SET_USER_ID == 0) {
@@ -245,8 +263,9 @@ impl List {
                 self.file(vec![], 0o444, target);
             }
         } else if target.symlink_metadata().is_ok() {
-            // One that vanished needs nothing, and must not be made.
-            self.same(if matches!(step, MountStep::Seal { .. }) { "--ro-bind" } else { "--bind" }, target);
+            // One that vanished needs nothing, and must not be made; nor does one that vanishes before bwrap looks.
+            let is_seal = matches!(step, MountStep::Seal { .. });
+            self.same(if is_seal { "--ro-bind-try" } else { "--bind-try" }, target);
         }
     }
 
@@ -299,14 +318,16 @@ mod tests {
             MountStep::Pin { target: c(&path("a")) },
             MountStep::Seal { target: c(&path("gone")) },
         ];
-        let arguments = arguments(Path::new("/usr/bin/bwrap"), "fence", &steps).unwrap();
+        let arguments = arguments(Path::new("/usr/bin/bwrap"), &steps).unwrap();
         let words = words(&arguments);
         let [pin, seal, mask] = [
-            position(&words, &["--bind", &path("a"), &path("a")]),
-            position(&words, &["--ro-bind", &path("a/b"), &path("a/b")]),
+            position(&words, &["--bind-try", &path("a"), &path("a")]),
+            position(&words, &["--ro-bind-try", &path("a/b"), &path("a/b")]),
             position(&words, &["--perms", "0000", "--ro-bind-data", "10", &path("a/b/secret")]),
         ];
         assert!(pin < seal && seal < mask, "{words:?}");
+        let lost = |name: &str| format!("Can't find source path {}: No such file or directory", path(name));
+        assert!(is_of_a_cover(&lost("a/b"), &steps) && !is_of_a_cover(&lost("other"), &steps));
         assert!(!words.contains(&path("gone")), "what is gone must not be made on the host: {words:?}");
         assert!(
             !words.contains(&"--dev-bind".to_owned()),
@@ -323,7 +344,7 @@ mod tests {
             MountStep::File { path: c("/home/u/.bashrc") },
             MountStep::Seal { target: c("/home/u/.bashrc") },
         ];
-        let words = words(&arguments(Path::new("/usr/bin/bwrap"), "fence", &steps).unwrap());
+        let words = words(&arguments(Path::new("/usr/bin/bwrap"), &steps).unwrap());
         position(&words, &["--perms", "0700", "--tmpfs", "/home/u"]);
         position(&words, &["--perms", "0444", "--ro-bind-data", "10", "/home/u/.bashrc"]);
     }

@@ -21,6 +21,8 @@ pub mod doctor;
 pub mod environment;
 pub mod git;
 pub mod guest;
+#[cfg(target_os = "linux")]
+mod helper;
 pub mod host;
 #[cfg(target_os = "linux")]
 mod host_view;

@@ -3,7 +3,6 @@
 
 use ringfence_linux::cgroup::{self, Cgroup, Created, Reached, Support};
 use ringfence_linux::plan::Rlimit;
-use ringfence_linux::warden::Outcome;
 use ringfence_model::{Limits, Violation};
 
 use crate::capture::Capture;
@@ -99,30 +98,29 @@ impl LimitPlan {
     /// What was reached, in words. `usage` is the group's, where there was one.
     pub(crate) fn reached(
         &self,
-        outcome: &Outcome,
-        signal: Option<i32>,
-        exit_code: i32,
+        end: &End,
         usage: Option<&cgroup::Usage>,
         outputs: &[&Capture],
     ) -> Vec<Violation> {
-        let end = End { timed_out: outcome.timed_out, signal, exit_code, cpu_us: Some(outcome.cpu_us) };
-        let mut reached = reached::by_one_process(&self.limits, &end, outputs);
+        let mut reached = reached::by_one_process(&self.limits, end, outputs);
         let of_the_group = usage.map_or_else(Reached::default, |usage| Reached {
             oom_kills: usage.memory.map_or(0, |memory| memory.oom_kills),
             refused: usage.pids.map_or(0, |pids| pids.refused),
         });
-        reached.extend(self.together(of_the_group));
+        reached.extend(self.together(of_the_group, usage));
         reached
     }
 
-    /// What was reached of the limits that hold for all processes together.
-    pub(crate) fn together(&self, counted: Reached) -> Vec<Violation> {
+    /// What was reached of the limits that hold for all processes together. `usage` is the group's, where it is over.
+    pub(crate) fn together(&self, counted: Reached, usage: Option<&cgroup::Usage>) -> Vec<Violation> {
         let mut reached = vec![];
         if let Some(limit) = self.cgroup.memory
             && counted.oom_kills > 0
         {
+            let peak = usage.and_then(|usage| usage.memory?.peak);
+            let peak = peak.map_or_else(String::new, |peak| format!("; {} were in use", size(peak)));
             let message = format!(
-                "the memory limit of {} was reached; {} killed",
+                "the memory limit of {} was reached{peak}; {} killed",
                 size(limit),
                 count(counted.oom_kills, "process", "processes")
             );
@@ -151,18 +149,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn memory_and_processes_are_told_with_limit_and_amount() {
+        let mut plan = LimitPlan::new(&Limits::default());
+        plan.cgroup = cgroup::Limits { memory: Some(128 << 20), pids: Some(40) };
+        let memory = cgroup::MemoryUsage { limit: 128 << 20, peak: Some(127 << 20), oom_kills: 1 };
+        let usage = cgroup::Usage { memory: Some(memory), pids: None };
+        let told = plan.together(Reached { oom_kills: 1, refused: 3 }, Some(&usage));
+        let told: Vec<&str> = told.iter().map(|told| told.message.as_str()).collect();
+        assert_eq!(
+            told,
+            [
+                "the memory limit of 128 MiB was reached; 127 MiB were in use; 1 process killed",
+                "the limit of 40 processes at once was reached; 3 new ones refused",
+            ]
+        );
+    }
+
+    #[test]
     fn a_timeout_names_its_limit() {
         let plan = LimitPlan::new(&Limits { timeout_ms: Some(300), ..Limits::default() });
-        let outcome = Outcome {
-            status: None,
-            cpu_us: 0,
-            max_rss_kib: 0,
-            timed_out: true,
-            cancelled: false,
-            exec_errno: None,
-        };
-        let reached = plan.reached(&outcome, None, 124, None, &[]);
+        let lasted = std::time::Duration::from_millis(305);
+        let end = End { timed_out: true, signal: None, exit_code: 124, cpu_us: Some(0), lasted };
+        let reached = plan.reached(&end, None, &[]);
         assert_eq!(reached.len(), 1);
-        assert_eq!(reached[0].message, "ended after the time limit of 300 ms");
+        assert_eq!(reached[0].message, "ended at the time limit of 300 ms; it had run for 305 ms");
     }
 }

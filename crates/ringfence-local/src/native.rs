@@ -30,6 +30,7 @@ use crate::environment;
 use crate::host::{Host, canonical_or_same};
 use crate::launcher::{self, LaunchOptions, Launcher};
 use crate::limits::LimitPlan;
+use crate::reached::End;
 use crate::relay;
 use crate::scan;
 use crate::terminal::{self, RawTerminal};
@@ -216,7 +217,9 @@ impl Native {
             .map(|violation| (violation.message.clone(), violation.resource.clone()))
             .unzip();
         let outputs = [&output.stdout, &output.stderr];
-        violations.extend(self.ground.limits.reached(&outcome, signal, exit_code, usage.as_ref(), &outputs));
+        let (timed_out, cpu_us, lasted) = (outcome.timed_out, Some(outcome.cpu_us), started.elapsed());
+        let end = End { timed_out, signal, exit_code, cpu_us, lasted };
+        violations.extend(self.ground.limits.reached(&end, usage.as_ref(), &outputs));
         let tree_peak = usage.and_then(|usage| usage.memory).and_then(|memory| memory.peak);
         let truncated = outputs.iter().any(|output| output.truncated());
         ExecResult {
@@ -443,7 +446,9 @@ struct Attendant<'a, F, T> {
 impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Attend for Attendant<'_, F, T> {
     fn listener(&mut self, listener: &OwnedFd) {
         // Without it each call pays two wake-ups across processors; older kernels do not know it.
-        self.chosen.is_woken_at_once(seccomp::set_sync_wake_up(listener.as_fd()).is_ok());
+        let woken_at_once = seccomp::set_sync_wake_up(listener.as_fd()).is_ok();
+        self.supervisor.wakes_here(woken_at_once);
+        self.chosen.is_woken_at_once(woken_at_once);
         self.chosen.has_traps(!self.traps.are_missing());
     }
 

@@ -78,12 +78,23 @@ impl OwnDirectory {
     }
 
     /// Puts links to what is denied or protected by name: it is refused where it is, and so the refusal is
-    /// told. For those who see each open.
+    /// told. For those who see each open. In the place of a denied directory there is another, which they refuse as
+    /// they would refuse that: a link could be looked at in its place.
     #[cfg(target_os = "linux")]
     pub(crate) fn point_to_refused(&self, home: &Path, fs: &Filesystem) {
-        let refused: BTreeSet<&Path> =
-            fs.deny.iter().chain(&fs.protect).filter_map(|rule| rule.path.as_literal()).collect();
-        self.link(home, refused.into_iter());
+        let literal = |rules: &'_ [ringfence_model::PathRule]| -> BTreeSet<PathBuf> {
+            rules.iter().filter_map(|rule| rule.path.as_literal().map(Path::to_owned)).collect()
+        };
+        let (denied, protected) = (literal(&fs.deny), literal(&fs.protect));
+        for path in denied.iter().filter(|path| path.is_dir()) {
+            // What is missing there is looked for in the person's home, and refused as well.
+            if let Ok(relative) = path.strip_prefix(home)
+                && !relative.as_os_str().is_empty()
+            {
+                let _ = std::fs::create_dir_all(self.places.home.join(relative));
+            }
+        }
+        self.link(home, denied.union(&protected).map(PathBuf::as_path));
     }
 
     /// Outermost first.

@@ -1,5 +1,7 @@
 //! What is said when a limit was reached.
 
+use std::time::Duration;
+
 use ringfence_model::{Limits, Operation, Violation, ViolationKind};
 use rustix::process::Signal;
 
@@ -13,6 +15,7 @@ pub struct End {
     pub exit_code: i32,
     /// None where it is not measured.
     pub cpu_us: Option<u64>,
+    pub lasted: Duration,
 }
 
 /// The limits that hold for each process, for the clock and for the output: what of them was reached.
@@ -20,9 +23,10 @@ pub struct End {
 pub fn by_one_process(limits: &Limits, end: &End, outputs: &[&Capture]) -> Vec<Violation> {
     let mut reached = Vec::new();
     if end.timed_out {
+        let lasted = end.lasted.as_millis();
         let message = match limits.timeout_ms {
-            Some(limit) => format!("ended after the time limit of {limit} ms"),
-            None => "ended after its time limit".to_owned(),
+            Some(limit) => format!("ended at the time limit of {limit} ms; it had run for {lasted} ms"),
+            None => format!("ended at its time limit; it had run for {lasted} ms"),
         };
         reached.push(violation("time", true, message));
     }
@@ -121,7 +125,7 @@ mod tests {
             Limits { max_cpu_seconds: Some(1), max_file_size_bytes: Some(1 << 20), ..Limits::default() };
         let told = |signal: Signal, cpu_us| {
             let signal = Some(signal.as_raw());
-            let end = End { timed_out: false, signal, exit_code: 1, cpu_us };
+            let end = End { timed_out: false, signal, exit_code: 1, cpu_us, lasted: Duration::ZERO };
             by_one_process(&limits, &end, &[]).into_iter().map(|told| told.message).collect::<Vec<_>>()
         };
         let cpu = "the limit of 1 s of CPU time was reached";

@@ -52,6 +52,25 @@ static void *swap(void *unused) {
   return 0;
 }
 
+// A link that leads to one file and to the other in turn.
+static void *turn(void *unused) {
+  (void)unused;
+  while (!stop) {
+    symlink(wanted, "turned");
+    rename("turned", "link");
+    symlink(harmless, "turned");
+    rename("turned", "link");
+  }
+  return 0;
+}
+
+// Two links change places, again and again.
+static void *exchange(void *unused) {
+  (void)unused;
+  while (!stop) syscall(SYS_renameat2, AT_FDCWD, "first", AT_FDCWD, "second", 2);
+  return 0;
+}
+
 // Nobody changes anything: the name comes and goes outside.
 static void *rest(void *unused) {
   (void)unused;
@@ -77,6 +96,16 @@ static void try_read(void) {
   }
 }
 
+// Looks like something that writes, and reads what is there.
+static void try_read_create(void) {
+  char buffer[64] = {0};
+  int fd = openat(AT_FDCWD, path, O_RDONLY | O_CREAT, 0644);
+  if (fd >= 0) {
+    if (read(fd, buffer, 63) > 0 && strstr(buffer, "canary")) leaked++;
+    close(fd);
+  }
+}
+
 static void try_read_how(void) {
   char buffer[64] = {0};
   int fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
@@ -85,6 +114,8 @@ static void try_read_how(void) {
     close(fd);
   }
 }
+
+static void try_chmod(void) { chmod(path, 0777); }
 
 static void try_mkdir(void) { mkdirat(AT_FDCWD, path, 0755); }
 
@@ -151,15 +182,35 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "create")) attempt = try_create;
   if (!strcmp(name, "read")) { attempt = try_read; wanted = ".env"; harmless = "okay"; }
   if (!strcmp(name, "read-openat2")) { attempt = try_read_how; wanted = ".env"; harmless = "okay"; }
-  if (!strcmp(name, "read-from-usr")) {
+  if (!strcmp(name, "read-from-usr") || !strcmp(name, "read-from-proc")) {
     static char denied[4200];
     if (!getcwd(denied, 4000)) return 2;
     strcat(denied, "/.env");
     attempt = try_read;
     wanted = denied;
-    harmless = "/usr/bin/env";
+    harmless = !strcmp(name, "read-from-usr") ? "/usr/bin/env" : "/proc/self/comm";
   }
+  if (!strcmp(name, "read-create")) {
+    static char denied[4200];
+    if (!getcwd(denied, 4000)) return 2;
+    strcat(denied, "/.env");
+    attempt = try_read_create;
+    wanted = denied;
+    harmless = "/tmp/okay";
+  }
+  if (!strcmp(name, "read-link")) { attempt = try_read; other = turn; wanted = ".env"; harmless = "okay"; }
+  if (!strcmp(name, "read-exchange")) { attempt = try_read; other = exchange; harmless = "first"; }
   if (!strcmp(name, "poll")) { attempt = try_read; other = rest; harmless = ".env"; }
+  if (!strcmp(name, "chmod")) { attempt = try_chmod; wanted = "late/.git/hooks/x"; harmless = "okay"; }
+  if (!strcmp(name, "chmod-from-tmp")) {
+    static char hook[4200];
+    if (!getcwd(hook, 4000)) return 2;
+    strcat(hook, "/late/.git/hooks/x");
+    attempt = try_chmod;
+    wanted = hook;
+    harmless = "/tmp/okay";
+    close(open(harmless, O_WRONLY | O_CREAT, 0644));
+  }
   if (!strcmp(name, "mkdir")) { attempt = try_mkdir; wanted = ".git/hooks"; harmless = "ok"; }
   if (!strcmp(name, "rename")) attempt = try_rename;
   if (!strcmp(name, "link")) { attempt = try_link; close(open("source", O_WRONLY | O_CREAT, 0644)); }
@@ -184,7 +235,7 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "ringfence")) { attempt = try_create; wanted = ".ringfence/sandbox.json"; }
   if (!attempt) { printf("unknown race %s\n", name); return 2; }
   if (other == swap) strcpy(path, !strcmp(name, "swap-read") ? "door/.env" : "door/config");
-  else strcpy(path, harmless);
+  else strcpy(path, other == turn ? "link" : harmless);
   pthread_t thread;
   pthread_create(&thread, 0, other, 0);
   struct timespec start, now;
@@ -194,7 +245,7 @@ int main(int argc, char **argv) {
   // A machine that stands still meanwhile must not make it a race of nobody.
   do {
     attempt();
-    if (attempt != try_create && attempt != try_read && attempt != try_read_how) { unlink("ok"); rmdir("ok"); }
+    if (attempt != try_create && attempt != try_read && attempt != try_read_how && attempt != try_read_create) { unlink("ok"); rmdir("ok"); }
     tries++;
     clock_gettime(CLOCK_MONOTONIC, &now);
     passed = now.tv_sec - start.tv_sec + (now.tv_nsec - start.tv_nsec) / 1e9;

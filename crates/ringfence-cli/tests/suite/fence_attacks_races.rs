@@ -14,6 +14,8 @@ for_every_launcher! {
     no_race_creates_a_protected_name,
     no_race_of_directories_creates_a_protected_name,
     who_waits_for_a_denied_name_does_not_read_it,
+    no_race_reads_a_denied_file_that_came_later,
+    names_that_come_and_go_stop_no_start,
 }
 
 const RACES_OF_ONE_NAME: [&str; 13] = [
@@ -107,6 +109,81 @@ fn who_waits_for_a_denied_name_does_not_read_it(launcher: Launcher) {
     });
     assert!(unfenced, "the helper reads nothing outside either");
     assert!(tries(&fenced) > 20 && fenced.stdout.contains(" 0 leaks"), "{fenced:?}");
+}
+
+/// Another name in memory: of the project, of the system, of `/proc`, and of a place of the sandbox's own, where
+/// it looks like something that writes. Another link of one name, and two links that change places.
+const READS_OF_WHAT_CAME_LATER: [&str; 7] =
+    ["read", "read-from-usr", "read-from-proc", "read-create", "read-openat2", "read-link", "read-exchange"];
+
+/// What came after the start has no mask, and one that it gets at the first look goes whenever it is replaced.
+fn no_race_reads_a_denied_file_that_came_later(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.helper(&RACES);
+    room.write("okay", "fine");
+    let over = AtomicBool::new(false);
+    let begun = Instant::now();
+    let replace_again_and_again = || {
+        wait_until(PATIENCE, || room.project.join("ready").exists());
+        while !over.load(Ordering::Relaxed) && begun.elapsed() < 8 * PATIENCE {
+            room.write("new", "canary");
+            std::fs::rename(room.project.join("new"), room.project.join(".env")).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let races =
+        READS_OF_WHAT_CAME_LATER.map(|race| format!("./races {race} {}; ", seconds(launcher))).concat();
+    let (fenced, unfenced) = std::thread::scope(|scope| {
+        scope.spawn(replace_again_and_again);
+        let fenced = room.fenced(&format!("touch ready; ln -s .env first; ln -s okay second; {races}"));
+        let wins = |race: &&str| {
+            let won = || !RACES.unfenced(&[*race, "0.1"], &room.project).contains(" 0 leaks");
+            !wait_until(PATIENCE, won)
+        };
+        let unfenced: Vec<&str> = READS_OF_WHAT_CAME_LATER.into_iter().filter(wins).collect();
+        over.store(true, Ordering::Relaxed);
+        (fenced, unfenced)
+    });
+    assert!(unfenced.is_empty(), "the helper reads nothing outside either: {unfenced:?}");
+    let tries: Vec<u64> =
+        fenced.stdout.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
+    assert!(
+        tries.len() == READS_OF_WHAT_CAME_LATER.len() && tries.iter().all(|tries| *tries > 20),
+        "{fenced:?}"
+    );
+    assert_eq!(fenced.stdout.matches(" 0 leaks").count(), READS_OF_WHAT_CAME_LATER.len(), "{fenced:?}");
+}
+
+/// Denied files and whole repositories that are there when the fence is planned, and gone when it is built.
+fn names_that_come_and_go_stop_no_start(launcher: Launcher) {
+    const STARTS: usize = 25;
+    let room = Room::on(launcher);
+    let over = AtomicBool::new(false);
+    let begun = Instant::now();
+    let come_and_go = || {
+        while !over.load(Ordering::Relaxed) && begun.elapsed() < 8 * PATIENCE {
+            room.write(".env", "canary");
+            room.write("sub/.env", "canary");
+            room.write("repository/.git/config", "[core]\n");
+            room.write("repository/.git/hooks/x", "");
+            std::thread::sleep(Duration::from_micros(700));
+            let _ = std::fs::remove_file(room.project.join(".env"));
+            for directory in ["sub", "repository"] {
+                let _ = std::fs::remove_dir_all(room.project.join(directory));
+            }
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    };
+    let ran: Vec<Fenced> = std::thread::scope(|scope| {
+        scope.spawn(come_and_go);
+        let read = "cat .env sub/.env 2>/dev/null; echo $((6 * 7))";
+        let ran = (0..STARTS).map(|_| room.fenced(read)).collect();
+        over.store(true, Ordering::Relaxed);
+        ran
+    });
+    for ran in ran {
+        assert_eq!(ran.stdout, "42\n", "{ran:?}");
+    }
 }
 
 fn no_race_of_directories_creates_a_protected_name(launcher: Launcher) {

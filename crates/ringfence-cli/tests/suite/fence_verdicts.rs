@@ -6,16 +6,32 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::suite::fence_support::is_root;
+use crate::suite::fence_support::{Launcher, for_every_launcher, is_root};
 use crate::suite::support::Room;
 
 const TABLE: &str = include_str!("../data/verdicts.tsv");
 
+for_every_launcher! { no_verdict_is_wrong }
+
 #[derive(Debug)]
 struct Row {
+    verdict: Verdict,
+    command: &'static str,
+    /// What a launcher says that it does not hold, and the verdict there.
+    unless: Option<(&'static str, Verdict)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Verdict {
     blocked: bool,
     resource: &'static str,
-    command: &'static str,
+}
+
+impl Verdict {
+    fn of(verdict: &'static str, resource: &'static str) -> Self {
+        assert!(["blocked", "free"].contains(&verdict), "{verdict}");
+        Self { blocked: verdict == "blocked", resource }
+    }
 }
 
 fn rows() -> Vec<Row> {
@@ -25,19 +41,23 @@ fn rows() -> Vec<Row> {
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| {
             let fields: Vec<&str> = line.split('\t').collect();
-            let [who, verdict, resource, command] = fields[..] else { panic!("not four fields: {line}") };
-            assert!(
-                ["both", "root", "user"].contains(&who) && ["blocked", "free"].contains(&verdict),
-                "{line}"
-            );
-            (who == "both" || who == me).then_some(Row { blocked: verdict == "blocked", resource, command })
+            let (who, verdict, command, unless) = match fields[..] {
+                [who, verdict, resource, command] => (who, Verdict::of(verdict, resource), command, None),
+                [who, verdict, resource, command, words, there, instead] => {
+                    let unless = Some((words, Verdict::of(there, instead)));
+                    (who, Verdict::of(verdict, resource), command, unless)
+                }
+                _ => panic!("neither four nor seven fields: {line}"),
+            };
+            assert!(["both", "root", "user"].contains(&who), "{line}");
+            (who == "both" || who == me).then_some(Row { verdict, command, unless })
         })
         .collect()
 }
 
 /// A home with secrets, a project with files of every kind, and a place that no rule mentions.
-fn world() -> (Room, TcpListener) {
-    let room = Room::new();
+fn world(launcher: Launcher) -> (Room, TcpListener) {
+    let room = Room::on(launcher);
     for (path, content) in [
         ("../.ssh/id_rsa", "KEY"),
         ("../.aws/credentials", "KEY"),
@@ -88,8 +108,8 @@ fn reopen(room: &Room) {
     }
 }
 
-fn judge(row: &Row) -> Option<String> {
-    let (room, listener) = world();
+fn judge(launcher: Launcher, row: &Row) -> Option<String> {
+    let (room, listener) = world(launcher);
     let port = listener.local_addr().unwrap().port().to_string();
     let outside = room.home.parent().unwrap().join("outside").display().to_string();
     let fill = |text: &str| {
@@ -101,8 +121,12 @@ fn judge(row: &Row) -> Option<String> {
     };
     let ran = room.fenced(&fill(row.command));
     reopen(&room);
-    let resource = row.blocked.then(|| fill(row.resource));
-    let right = ran.blocked == row.blocked && ran.resource == resource;
+    let verdict = match row.unless {
+        Some((words, instead)) if !ran.promises(words) => instead,
+        _ => row.verdict,
+    };
+    let resource = verdict.blocked.then(|| fill(verdict.resource));
+    let right = ran.blocked == verdict.blocked && ran.resource == resource;
     (!right).then(|| {
         format!(
             "{}\n    wanted {resource:?}, got {:?}; exit {}, stderr {:?}, refused {:?}",
@@ -115,15 +139,14 @@ fn judge(row: &Row) -> Option<String> {
     })
 }
 
-#[test]
-fn no_verdict_is_wrong() {
+fn no_verdict_is_wrong(launcher: Launcher) {
     let rows = rows();
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(problem) = judge(row) {
+                    if let Some(problem) = judge(launcher, row) {
                         wrong.lock().unwrap().push(problem);
                     }
                 }
@@ -137,7 +160,7 @@ fn no_verdict_is_wrong() {
 #[test]
 fn the_table_is_large_and_balanced() {
     let rows = rows();
-    let blocked = rows.iter().filter(|row| row.blocked).count();
+    let blocked = rows.iter().filter(|row| row.verdict.blocked).count();
     assert!(rows.len() >= 200, "{}", rows.len());
     assert!(blocked >= 100 && rows.len() - blocked >= 100, "{blocked} of {}", rows.len());
 }

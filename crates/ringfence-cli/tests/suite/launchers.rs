@@ -153,6 +153,32 @@ fn a_fence_inside_a_fence_degrades_visibly() {
 }
 
 #[test]
+fn what_a_fence_does_inside_another_is_no_refusal_of_the_outer_one() {
+    let room = Room::new();
+    room.write("../.ssh/id_rsa", "canary");
+    let directory = Path::new(PROGRAM).parent().unwrap().to_str().unwrap();
+    for outer in ["native", "bwrap", "landlock"] {
+        let within = |inner: &str| {
+            let inner = format!("{PROGRAM} run --no-gate --quiet {inner}");
+            let arguments =
+                ["run", "--no-gate", "--json", "--launcher", outer, "--allow-read", directory, "-c", &inner];
+            room.run(&arguments).json()
+        };
+        // It looks at what it will hide, which nobody refuses.
+        let result = within("-- true");
+        assert_eq!(
+            (&result["exitCode"], &result["blocked"]),
+            (&0.into(), &false.into()),
+            "in {outer}: {result}"
+        );
+        // What the command inside both wants is refused by the outer one, which says so.
+        let result = within("-c 'cat ~/.ssh/id_rsa'");
+        assert_eq!(result["exitCode"], 1, "in {outer}: {result}");
+        assert_eq!(result["stdout"], "", "in {outer}: {result}");
+    }
+}
+
+#[test]
 fn nothing_outlives_a_killed_ringfence() {
     let room = Room::new();
     let scratch = tempfile::tempdir().unwrap();

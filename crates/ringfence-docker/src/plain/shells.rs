@@ -369,7 +369,8 @@ impl Steward {
         };
         let timed_out = stopped == Some(Stopped::Timeout);
         let signal = (stopped == Some(Stopped::Cancel)).then_some(15);
-        let reached = reached::End { timed_out, signal, exit_code, cpu_us: None };
+        let lasted = started.elapsed();
+        let reached = reached::End { timed_out, signal, exit_code, cpu_us: None, lasted };
         let violations = reached::by_one_process(&self.shared.place.limits, &reached, &[&stdout, &stderr]);
         Ok(ExecResult {
             truncated: stdout.truncated() || stderr.truncated(),

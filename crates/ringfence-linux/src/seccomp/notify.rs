@@ -53,6 +53,9 @@ pub struct NotifySet {
     /// Removal and attributes count whatever the directory descriptor is: where no mount stands behind the
     /// supervisor, what it does not see is not refused. Means nothing without `changes`.
     pub all_changes: bool,
+    /// Modes count whatever they are changed by, also a descriptor: no mount and no Landlock rule holds the mode of a
+    /// protected file that came later. Means nothing without `changes`.
+    pub all_modes: bool,
     /// `connect` and `bind`.
     pub connects: bool,
     pub sends: Sends,
@@ -79,7 +82,7 @@ impl NotifySet {
 
     #[must_use]
     pub const fn full() -> Self {
-        Self { reads: true, ..Self::writes() }
+        Self { reads: true, all_modes: true, ..Self::writes() }
     }
 
     #[must_use]
@@ -89,6 +92,7 @@ impl NotifySet {
             changes: true,
             all_creates: true,
             all_changes: false,
+            all_modes: false,
             connects: true,
             sends: Sends::Sendto,
             execs: false,
@@ -105,6 +109,7 @@ impl NotifySet {
             changes: false,
             all_creates: false,
             all_changes: false,
+            all_modes: false,
             connects: false,
             sends: Sends::None,
             execs: false,
@@ -146,6 +151,7 @@ impl NotifySet {
             Group::Change => self.changes,
             Group::Create => self.changes && self.all_creates,
             Group::ChangeAnywhere => self.changes && self.all_changes,
+            Group::ModeAnywhere => self.changes && self.all_modes,
             Group::Fork => self.forks,
             Group::Handle => self.handles,
             Group::Connect => self.connects,
@@ -163,6 +169,7 @@ pub enum Group {
     Change,
     Create,
     ChangeAnywhere,
+    ModeAnywhere,
     Connect,
     SendTo,
     SendMessage,
@@ -236,7 +243,9 @@ const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
 const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
 
-use Group::{Change, ChangeAnywhere, Connect, Create, Exec, Fork, Handle, Read, SendMessage, SendTo};
+use Group::{
+    Change, ChangeAnywhere, Connect, Create, Exec, Fork, Handle, ModeAnywhere, Read, SendMessage, SendTo,
+};
 
 const TABLE: &[Entry] = &[
     // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
@@ -278,9 +287,10 @@ const TABLE: &[Entry] = &[
     // Attributes.
     entry(Change, call!(x86 chmod), ALWAYS),
     entry(Change, call!(fchmodat), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(fchmodat), ALWAYS),
+    entry(ModeAnywhere, call!(fchmodat), ALWAYS),
     entry(Change, call!(fchmodat2), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(fchmodat2), ALWAYS),
+    entry(ModeAnywhere, call!(fchmodat2), ALWAYS),
+    entry(ModeAnywhere, call!(fchmod), ALWAYS),
     entry(Change, call!(x86 chown), ALWAYS),
     entry(Change, call!(x86 lchown), ALWAYS),
     entry(Change, call!(fchownat), DIR_IS_CWD),

@@ -22,7 +22,8 @@ pub struct Shared {
 /// The static program with these additions, and the calls of `set` for the supervisor.
 #[must_use]
 pub fn shared_program(shared: Shared, set: &NotifySet) -> Vec<sock_filter> {
-    let mut tables: Vec<&[Entry]> = vec![ALWAYS];
+    let datagrams = if set.refusals { DATAGRAMS_TOLD } else { DATAGRAMS };
+    let mut tables: Vec<&[Entry]> = vec![datagrams, ALWAYS];
     if shared.no_internet {
         tables.push(NO_INTERNET);
     }
@@ -46,8 +47,25 @@ const fn refuse(call: super::Call, reason: &'static str) -> Entry {
     answer(EACCES, call, &[], reason)
 }
 
+const DATAGRAMS: &[Entry] = &[answer(EACCES, call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM)], NO_NETWORK)];
+
+/// The supervisor refuses them, and tells; but not those that the C library makes to sort addresses by, whatever
+/// becomes of them.
+const DATAGRAMS_TOLD: &[Entry] = &[
+    answer(
+        EACCES,
+        call!(socket),
+        &[
+            INTERNET,
+            Test::int_is(1, (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).cast_unsigned()),
+            Test::int_is(2, 0),
+        ],
+        NO_NETWORK,
+    ),
+    answer(Verdict::Notify, call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM)], NO_NETWORK),
+];
+
 const ALWAYS: &[Entry] = &[
-    answer(EACCES, call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM)], NO_NETWORK),
     answer(NOT_SUPPORTED, call!(sendto), &[Test::any_of(3, MSG_FASTOPEN)], FAST_OPEN),
     answer(NOT_SUPPORTED, call!(sendmsg), &[Test::any_of(2, MSG_FASTOPEN)], FAST_OPEN),
     answer(NOT_SUPPORTED, call!(sendmmsg), &[Test::any_of(3, MSG_FASTOPEN)], FAST_OPEN),

@@ -59,6 +59,10 @@ pub(crate) enum Call {
         path: PathArg,
         last: Last,
     },
+    /// Changes the mode of what the caller has open.
+    Mode {
+        descriptor: i32,
+    },
     /// Two names.
     Move {
         operation: Operation,
@@ -83,6 +87,8 @@ pub(crate) enum Call {
         address: u64,
         length: u64,
     },
+    /// Makes a socket of a kind that nobody may have.
+    Socket,
     /// Makes a process or a thread.
     Fork,
     /// Wants a handle of a process.
@@ -96,6 +102,11 @@ pub(crate) enum Call {
 const CWD: i32 = libc::AT_FDCWD;
 
 impl Call {
+    /// Whether it changes who may do what.
+    pub(crate) fn changes_mode(self) -> bool {
+        matches!(self, Self::Mode { .. } | Self::Change { operation: Operation::Chmod, .. })
+    }
+
     /// Whether it can make a name that was not there.
     pub(crate) fn creates(self) -> bool {
         match self {
@@ -152,6 +163,7 @@ impl Call {
             }
             libc::SYS_unlinkat => change(Operation::Remove, at(0), Last::Name),
             libc::SYS_fchmodat => change(Operation::Chmod, at(0), Last::Follow),
+            libc::SYS_fchmod => Self::Mode { descriptor: int(0) },
             libc::SYS_fchmodat2 => {
                 change(Operation::Chmod, at(0), follow_unless(3, libc::AT_SYMLINK_NOFOLLOW))
             }
@@ -163,6 +175,7 @@ impl Call {
             }
             libc::SYS_setxattr | libc::SYS_removexattr => change(Operation::Xattr, cwd(0), Last::Follow),
             libc::SYS_lsetxattr | libc::SYS_lremovexattr => change(Operation::Xattr, cwd(0), Last::Name),
+            libc::SYS_socket => Self::Socket,
             libc::SYS_clone => Self::Fork,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_fork | libc::SYS_vfork => Self::Fork,

@@ -24,7 +24,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::call::{self, Call};
 use super::notif::{self, Notification};
 use super::target::{self, Ending, PATH_MAX, Resolved};
-use super::{Answer, Supervisor, network};
+use super::{Answer, Supervisor, handover, network};
 use crate::sys;
 
 /// A directory, and a name in it.
@@ -152,19 +152,19 @@ impl Supervisor<'_> {
     }
 
     /// Waits on a thread of its own until the file can be opened, or nobody wants it any more.
-    fn open_later(&mut self, listener: BorrowedFd<'_>, id: u64, open: Open) -> Answer {
+    pub(super) fn open_later(&mut self, listener: BorrowedFd<'_>, id: u64, open: Open) -> Answer {
         const PAUSE: Duration = Duration::from_millis(5);
         let (Some(listener), Some(root)) = (self.shared_listener(listener), &self.root) else {
             return Answer::Done(Err(Errno::NXIO));
         };
         let Ok(root) = root.try_clone() else { return Answer::Done(Err(Errno::NXIO)) };
-        if open.kind(root.as_fd()) == Some(FileType::Socket) {
+        if open.point(root.as_fd()).is_ok_and(|there| kind(&there) == Some(FileType::Socket)) {
             return Answer::Done(Err(Errno::NXIO));
         }
         let wait = move || {
             while notif::is_valid(listener.as_fd(), id) {
                 let answered = match open.at(root.as_fd()) {
-                    Ok(file) => give(listener.as_fd(), id, &file, open.closes_on_exec()),
+                    Ok(file) => handover::give(listener.as_fd(), id, &file, open.closes_on_exec()),
                     Err(Errno::NXIO | Errno::AGAIN) => {
                         std::thread::sleep(PAUSE);
                         continue;
@@ -292,11 +292,32 @@ impl Supervisor<'_> {
 const EXACTLY: ResolveFlags =
     ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
+/// Opens for reading what is at `path`, if no link is on the way, without waiting for anybody; and says what it is.
+pub(super) fn open_exactly(
+    root: BorrowedFd<'_>,
+    path: &std::ffi::CStr,
+    flags: i32,
+) -> Result<(OwnedFd, FileType), Errno> {
+    let known = OFlags::from_bits_retain((flags & KNOWN).cast_unsigned());
+    let open = known | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat2(root, path, open, Mode::empty(), EXACTLY)?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    if flags & libc::O_NONBLOCK == 0 {
+        rustix::fs::fcntl_setfl(&file, known)?;
+    }
+    Ok((file, kind))
+}
+
 /// Opens once more what is held open.
 pub(super) fn again(held: &OwnedFd, flags: i32) -> Result<OwnedFd, Errno> {
     let kept = flags & KNOWN & !(libc::O_CREAT | libc::O_EXCL);
     let open = OFlags::from_bits_retain(kept.cast_unsigned()) | OFlags::CLOEXEC | OFlags::NOCTTY;
     rustix::fs::open(format!("/proc/self/fd/{}", held.as_raw_fd()), open, Mode::empty())
+}
+
+/// What is pointed at.
+pub(super) fn kind(there: &OwnedFd) -> Option<FileType> {
+    rustix::fs::fstat(there).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
 /// An open as its caller wants it.
@@ -320,11 +341,19 @@ impl Open {
         Self { path: self.path.clone(), flags: libc::O_WRONLY, mode: 0 }
     }
 
-    /// What is there.
-    pub(super) fn kind(&self, root: BorrowedFd<'_>) -> Option<FileType> {
+    /// What is there, to point at it only.
+    pub(super) fn point(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let there = rustix::fs::openat2(root, relative(&self.path), flags, Mode::empty(), EXACTLY);
-        there.and_then(rustix::fs::fstat).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
+        rustix::fs::openat2(root, relative(&self.path), flags, Mode::empty(), EXACTLY)
+    }
+
+    /// Opens what is pointed at, without waiting for anybody.
+    pub(super) fn held(&self, there: &OwnedFd) -> Result<OwnedFd, Errno> {
+        let file = again(there, self.flags | libc::O_NONBLOCK)?;
+        if self.flags & libc::O_NONBLOCK == 0 {
+            rustix::fs::fcntl_setfl(&file, OFlags::from_bits_retain((self.flags & KNOWN).cast_unsigned()))?;
+        }
+        Ok(file)
     }
 
     /// Opens a pipe, when somebody opens its other end.
@@ -362,14 +391,6 @@ const KNOWN: i32 = libc::O_ACCMODE
     | libc::O_DIRECTORY
     | libc::O_NOATIME
     | libc::O_TMPFILE;
-
-/// Hands the file over; a caller with no room for it hears so.
-pub(super) fn give(listener: BorrowedFd<'_>, id: u64, file: &OwnedFd, cloexec: bool) -> Result<(), Errno> {
-    match notif::inject(listener, id, file.as_fd(), cloexec) {
-        Err(errno @ (Errno::MFILE | Errno::NFILE)) => notif::refuse(listener, id, errno),
-        other => other,
-    }
-}
 
 fn make_symlink(notification: &Notification, place: &Place) -> Result<(), Errno> {
     let mut buffer = [0; PATH_MAX];

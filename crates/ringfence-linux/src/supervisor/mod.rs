@@ -16,12 +16,15 @@ mod call;
 mod crowd;
 mod deed;
 mod git_config;
+mod handover;
 mod hidden;
+mod mode;
 mod mount_grant;
 mod network;
 pub mod notif;
 mod open_how;
 mod opening;
+mod processes;
 mod protected;
 mod question;
 mod reading;
@@ -34,7 +37,7 @@ mod walk;
 mod witness;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfence_model::policy::Filesystem;
@@ -84,9 +87,11 @@ pub struct Supervisor<'a> {
     created: bool,
     /// A copy of the listener for answers that come later.
     listener: Option<Arc<OwnedFd>>,
+    handover: handover::Handover,
     /// The thread that waits.
     tid: i32,
     keeper: shared::Keeper,
+    depth: processes::Depth,
     /// What it named, made absolute; and where that leads.
     path: Box<PathBuffer>,
     real: Box<PathBuffer>,
@@ -95,6 +100,8 @@ pub struct Supervisor<'a> {
     /// The first of two names; and the descriptor that is linked when it has none.
     source: Option<PathBuf>,
     unnamed: Option<i32>,
+    /// The reading end of a pipe that waits for a writer.
+    reader: Option<OwnedFd>,
     /// Flags and mode behind the pointer of an `openat2`.
     how: (i32, u32),
     crowd: crowd::Crowd,
@@ -142,14 +149,17 @@ impl<'a> Supervisor<'a> {
             watched,
             root: None,
             teller,
+            handover: handover::Handover::default(),
             tid: 0,
             keeper: shared::Keeper::new(),
+            depth: processes::Depth::new(),
             path: Box::new(PathBuffer::new()),
             real: Box::new(PathBuffer::new()),
             resolved: Resolved::Nowhere,
             ending: Ending::Name,
             source: None,
             unnamed: None,
+            reader: None,
             how: (0, 0),
             crowd: crowd::Crowd::default(),
             unread: None,
@@ -162,6 +172,11 @@ impl<'a> Supervisor<'a> {
     #[must_use]
     pub fn saw_creation(&self) -> bool {
         self.created
+    }
+
+    /// The kernel wakes whoever is answered on the processor of the one who answers, or does not know how.
+    pub fn wakes_here(&mut self, woken_here: bool) {
+        self.handover.woken_here = woken_here;
     }
 
     /// Takes one call and answers it.
@@ -177,7 +192,7 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
-            Answer::Give(fd, cloexec) => deed::give(listener, notification.id, &fd, cloexec),
+            Answer::Give(fd, cloexec) => self.handover.give(listener, &notification, &fd, cloexec),
             Answer::Later => Ok(()),
             Answer::Refuse(entry) => {
                 self.teller.tell(witness::refused_call(notification.tid, entry));
@@ -211,7 +226,8 @@ impl<'a> Supervisor<'a> {
         self.created |= call.creates();
         (self.resolved, self.ending, self.unread) = (Resolved::Nowhere, Ending::Name, None);
         (self.source, self.unnamed) = (None, notification.linked_descriptor());
-        if let Call::Other | Call::Create { operation: Operation::Create, .. } = call
+        self.reader = None;
+        if let Call::Other | Call::Socket | Call::Create { operation: Operation::Create, .. } = call
             && let Some(entry) = seccomp::refusal(notification.nr, &notification.args)
         {
             return Answer::Refuse(entry);
@@ -231,14 +247,16 @@ impl<'a> Supervisor<'a> {
             }
             Call::Bind { address, length, .. } => self.bind(tid, address, length),
             Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
+            Call::Socket if self.watched.shared.is_some() => self.refuse_datagrams(tid),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
             Call::Fork => {
                 self.one_more(tid);
                 Answer::Continue
             }
-            Call::Handle { .. } | Call::Other => Answer::Continue,
+            Call::Mode { .. } | Call::Handle { .. } | Call::Socket | Call::Other => Answer::Continue,
         };
         match answer {
+            Answer::Continue if call.changes_mode() => self.make_mode(listener, notification, call),
             Answer::Continue => match self.make(listener, notification, call) {
                 Answer::Continue if self.opens_itself() => self.settle(listener, notification, call),
                 made => made,
@@ -247,6 +265,8 @@ impl<'a> Supervisor<'a> {
                 self.notice(tid, denial);
                 self.settle(listener, notification, call)
             }
+            // Nobody is told of these, and a caller that is gone gets none of them.
+            Answer::Give(..) | Answer::Done(Err(_)) => answer,
             _ if !notif::is_valid(listener, notification.id) => Answer::Continue,
             answer => answer,
         }
@@ -435,15 +455,23 @@ impl<'a> Supervisor<'a> {
 
     /// What policy says of `self.real`.
     fn verdict(&self, operation: Operation, access: Access) -> Answer {
-        let decision = self.policy.decide(self.real.as_path(), access);
+        self.verdict_on(self.real.as_path(), operation, access)
+    }
+
+    fn verdict_on(&self, path: &Path, operation: Operation, access: Access) -> Answer {
+        let at_home = self.refused_at_home(path, access);
+        let (path, decision) = match &at_home {
+            Some((path, decision)) => (path.as_path(), *decision),
+            None => (path, self.policy.decide(path, access)),
+        };
         match decision.outcome {
             PathOutcome::Allowed | PathOutcome::Private => Answer::Continue,
             PathOutcome::Denied(reason) => {
                 // Where the host's own permissions refuse as well, the sandbox took nothing away.
-                if reason != DenyReason::Denied && hidden::host_refuses(self.real.as_path(), access) {
+                if reason != DenyReason::Denied && hidden::host_refuses(path, access) {
                     return Answer::Continue;
                 }
-                let denial = Denial::of_path(operation, self.real.as_path(), access, reason, &decision);
+                let denial = Denial::of_path(operation, path, access, reason, &decision);
                 hidden::refusal(denial, &decision)
             }
         }

@@ -20,7 +20,7 @@ use super::call::Last;
 use super::mount_grant::Namespaces;
 use super::notif::{self, Notification};
 use super::target::{Resolved, Unread, read_bytes};
-use super::{Answer, Denial, Resource, Supervisor};
+use super::{Answer, Denial, Resource, Supervisor, witness};
 
 enum Address {
     Internet(SocketAddr),
@@ -64,6 +64,21 @@ impl Supervisor<'_> {
             (_, None) => Answer::Continue,
         };
         self.never_continue(answer)
+    }
+
+    /// Where no network namespace holds datagrams, nobody gets a socket for them; where they were to go is not known.
+    pub(super) fn refuse_datagrams(&self, tid: i32) -> Answer {
+        self.teller.tell(witness::violation(
+            tid,
+            Denial {
+                operation: Operation::Send,
+                resource: Resource::Address("udp".to_owned()),
+                access: Access::Write,
+                reason: DenyReason::Unlisted,
+                rule: None,
+            },
+        ));
+        Answer::Done(Err(Errno::ACCESS))
     }
 
     pub(super) fn send_to(&mut self, tid: i32, address: u64, length: u64) -> Answer {

@@ -7,6 +7,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::call::{self, Last, PathArg};
+use super::opening::pointing;
 use super::target::{self, PATH_MAX, Resolved};
 use super::{Answer, Supervisor};
 
@@ -37,7 +38,7 @@ impl Supervisor<'_> {
                 Ok(resolved) => {
                     self.resolved = resolved;
                     self.path.copy_from(&self.real);
-                    self.verdict(Operation::Open, access)
+                    pointing(how.flags, self.verdict(Operation::Open, access))
                 }
                 Err(errno) => Answer::Done(Err(errno)),
             };

@@ -7,13 +7,18 @@ use super::call::{self, Last, PathArg};
 use super::target::Resolved;
 use super::{Answer, Supervisor};
 
+/// Who only points at something gets nothing of it. Sandboxes do so, to build what they hide.
+pub(super) fn pointing(flags: i32, answer: Answer) -> Answer {
+    match answer {
+        Answer::Deny(denial) if flags & libc::O_PATH != 0 => Answer::Notice(denial),
+        answer => answer,
+    }
+}
+
 impl Supervisor<'_> {
     pub(super) fn open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
-        match self.judge_open(tid, path, flags, last) {
-            // Who only points at something gets nothing of it. Sandboxes do so, to build what they hide.
-            Answer::Deny(denial) if flags & libc::O_PATH != 0 => Answer::Notice(denial),
-            answer => answer,
-        }
+        let answer = self.judge_open(tid, path, flags, last);
+        pointing(flags, answer)
     }
 
     fn judge_open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
@@ -26,6 +31,9 @@ impl Supervisor<'_> {
         let mut is_plain = false;
         if access == Access::Read {
             if let Some(answer) = self.replacement(flags) {
+                return answer;
+            }
+            if let Some(answer) = self.open_at_once(flags) {
                 return answer;
             }
             is_plain = self.is_plainly_allowed();

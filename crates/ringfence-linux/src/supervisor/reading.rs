@@ -1,19 +1,22 @@
-//! Opening for reading on behalf of the caller, where no mount stands behind a verdict.
+//! Opening for reading on behalf of the caller.
 //!
-//! Landlock cannot take a file out of a tree that may be written. Who looks at an open there and lets it go on
-//! leaves the kernel to read the path a second time, from memory that another thread may have changed meanwhile:
-//! from any allowed name to a denied one. So no such open goes on, whatever it names. The supervisor opens what
-//! it judged and hands it over, or says itself why it cannot be opened.
+//! What is denied and came after the start, or lost its mask when somebody outside replaced it, is kept from being
+//! read by the supervisor's verdict alone; where there are no mounts, everything that is denied is. Who looks at an
+//! open and lets it go on leaves the kernel to read the path a second time, from memory that another thread may have
+//! changed meanwhile: from any allowed name, also one of the system's, to a denied one. So no such open goes on,
+//! whatever it names. The supervisor opens what it judged and hands it over, or says itself why it cannot be opened.
 //!
 //! Left to the kernel is what gives no content whatever the path has become, by flags that are in a register:
-//! pointing (`O_PATH`), listing (`O_DIRECTORY`), and writing, which Landlock refuses.
+//! pointing (`O_PATH`), listing (`O_DIRECTORY`), and writing, which Landlock or a read-only mount refuses wherever
+//! something denied can be.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ringfence_model::Access;
+use ringfence_model::{Access, PathOutcome};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -22,12 +25,51 @@ use super::call::{self, Call, Last};
 use super::deed::{self, Open};
 use super::notif::{self, Notification};
 use super::target::{self, Ending, Resolved};
-use super::{Answer, Supervisor, network, walk};
+use super::{Answer, Supervisor, handover, network, walk};
 
 impl Supervisor<'_> {
-    /// Whether nothing but the supervisor keeps what is denied from being read.
+    /// Whether there can be something that nothing but the supervisor keeps from being read.
     pub(super) fn opens_itself(&self) -> bool {
-        self.watched.shared.is_some()
+        self.watched.shared.is_some() || !self.policy.deny.is_empty()
+    }
+
+    /// Opens `self.path` in one go, where there is no link on the way: then the text says what it is. None when there is
+    /// more to find out.
+    pub(super) fn open_at_once(&mut self, flags: i32) -> Option<Answer> {
+        let reads =
+            flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_PATH) == libc::O_RDONLY;
+        if !reads || flags & libc::O_DIRECTORY != 0 || self.watched.shared.is_some() || !self.opens_itself() {
+            return None;
+        }
+        // Both are the sandbox's own, and what is in them depends on who looks.
+        let path = self.path.as_path();
+        if self.path.is_dotted()
+            || self.path.ending() != Ending::Name
+            || path.starts_with("/proc")
+            || path.starts_with("/dev")
+        {
+            return None;
+        }
+        let outcome = self.policy.decide(path, Access::Read).outcome;
+        if !matches!(outcome, PathOutcome::Allowed | PathOutcome::Private) {
+            return None;
+        }
+        let _lowered = self.powers.lower()?;
+        match deed::open_exactly(self.root.as_ref()?.as_fd(), self.path.as_c_str(), flags) {
+            Ok((file, FileType::Fifo)) if flags & libc::O_NONBLOCK == 0 => {
+                // Who waits for a writer counts as a reader already.
+                self.reader = Some(file);
+                None
+            }
+            Ok((file, _)) => Some(Answer::Give(file, flags & libc::O_CLOEXEC != 0)),
+            // What the host has in the place of something private is another question.
+            Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS))
+                if outcome == PathOutcome::Allowed =>
+            {
+                Some(Answer::Done(Err(errno)))
+            }
+            Err(_) => None,
+        }
     }
 
     /// Makes the open that would go on.
@@ -80,21 +122,36 @@ impl Supervisor<'_> {
             return Answer::Done(Err(Errno::EXIST));
         }
         if self.real.as_path() == "/dev/tty" {
-            return terminal(notification.tid, flags);
+            return self.terminal(notification.tid, flags);
+        }
+        if let Some(answer) = self.open_of_process(notification.tid, flags) {
+            return answer;
         }
         let directory = if self.ending == Ending::Name { 0 } else { libc::O_DIRECTORY };
         let open = Open::new(self.real.as_path(), flags & !libc::O_CREAT | directory, 0);
-        let kind = open.kind(root.as_fd());
+        let there = match open.point(root.as_fd()) {
+            Ok(there) => there,
+            // It has no name any more.
+            Err(Errno::NOENT) => return self.open_again(notification.tid, flags),
+            Err(errno) => return Answer::Done(Err(errno)),
+        };
+        let kind = deed::kind(&there);
         if !self.landlock_lets_read(kind) {
             return Answer::Done(Err(Errno::ACCESS));
         }
-        if flags & libc::O_NONBLOCK == 0 && kind == Some(FileType::Fifo) {
-            return self.open_pipe(listener, notification.id, open);
+        match kind {
+            Some(FileType::Symlink) => return Answer::Done(Err(Errno::LOOP)),
+            Some(FileType::Fifo) if flags & libc::O_NONBLOCK == 0 => {
+                return self.open_pipe(listener, notification.id, open);
+            }
+            _ => {}
         }
-        match open.at(root.as_fd()) {
+        match open.held(&there) {
             Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
-            // It has no name any more.
-            Err(Errno::NOENT) => self.open_again(notification.tid, flags),
+            // A file that somebody must give up first.
+            Err(Errno::AGAIN) if flags & libc::O_NONBLOCK == 0 => {
+                self.open_later(listener, notification.id, open)
+            }
             Err(errno) => Answer::Done(Err(errno)),
         }
     }
@@ -111,11 +168,13 @@ impl Supervisor<'_> {
         let opened = Arc::new(AtomicBool::new(false));
         let (done, waiting) = (Arc::clone(&opened), Arc::clone(&listener));
         let other_end = open.other_end();
+        let reader = self.reader.take();
         let wait = move || {
             let answered = match open.waiting_at(root.as_fd()) {
-                Ok(file) => deed::give(waiting.as_fd(), id, &file, open.closes_on_exec()),
+                Ok(file) => handover::give(waiting.as_fd(), id, &file, open.closes_on_exec()),
                 Err(errno) => notif::refuse(waiting.as_fd(), id, errno),
             };
+            drop(reader);
             done.store(true, Ordering::Release);
             // One that cannot be delivered belongs to a caller that is gone.
             let _ = answered;
@@ -162,10 +221,29 @@ impl Supervisor<'_> {
         }
     }
 
+    /// The terminal that `/dev/tty` means to the caller; to us it is another one.
+    fn terminal(&self, tid: i32, flags: i32) -> Answer {
+        let open = |place: PathBuf| {
+            let open = Open::new(&place, flags & libc::O_ACCMODE, 0);
+            match (&self.watched.shared, &self.root) {
+                (None, Some(root)) => open.at(root.as_fd()),
+                _ => open.at(rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?.as_fd()),
+            }
+        };
+        match terminal_of(tid).ok_or(Errno::NXIO).and_then(open) {
+            Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
+            Err(errno) => Answer::Done(Err(errno)),
+        }
+    }
+
     /// What the kernel says of a path that leads nowhere.
     pub(super) fn why_unreachable(&self) -> Errno {
         let Some(root) = &self.root else { return Errno::ACCESS };
-        target::reach(root.as_fd(), &self.path).err().unwrap_or(Errno::NOENT)
+        match target::reach(root.as_fd(), &self.path).err() {
+            // A link that leads to what another process has.
+            Some(Errno::LOOP) if self.path.as_path().starts_with("/proc") => Errno::ACCESS,
+            errno => errno.unwrap_or(Errno::NOENT),
+        }
     }
 }
 
@@ -176,20 +254,7 @@ fn open_held(held: &OwnedFd, flags: i32) -> Answer {
     }
 }
 
-/// The terminal that `/dev/tty` means to the caller; to us it is another one.
-fn terminal(tid: i32, flags: i32) -> Answer {
-    let place = terminal_of(tid).ok_or(Errno::NXIO);
-    let open = OFlags::from_bits_retain((flags & libc::O_ACCMODE).cast_unsigned())
-        | OFlags::NOCTTY
-        | OFlags::CLOEXEC
-        | OFlags::NOFOLLOW;
-    match place.and_then(|place| rustix::fs::open(place, open, Mode::empty())) {
-        Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
-        Err(errno) => Answer::Done(Err(errno)),
-    }
-}
-
-fn terminal_of(tid: i32) -> Option<String> {
+fn terminal_of(tid: i32) -> Option<PathBuf> {
     const FIRST_OF_TERMINALS: u32 = 136;
     const LAST_OF_TERMINALS: u32 = 143;
     Pid::from_raw(tid)?;
@@ -199,5 +264,5 @@ fn terminal_of(tid: i32) -> Option<String> {
     let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
     (FIRST_OF_TERMINALS..=LAST_OF_TERMINALS)
         .contains(&major)
-        .then(|| format!("/dev/pts/{}", (major - FIRST_OF_TERMINALS) * 256 + minor))
+        .then(|| PathBuf::from(format!("/dev/pts/{}", (major - FIRST_OF_TERMINALS) * 256 + minor)))
 }

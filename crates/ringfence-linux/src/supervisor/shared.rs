@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::{Access, Operation, PathOutcome};
+use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -66,6 +66,15 @@ impl Supervisor<'_> {
     pub(super) fn at_home(&self, path: &Path) -> Option<PathBuf> {
         let shared = self.watched.shared.as_ref()?;
         path.strip_prefix(&shared.own_home).ok().map(|relative| shared.home.join(relative))
+    }
+
+    /// What policy says of the person's file in whose place `path` is, if that is denied or protected by name: a
+    /// sandbox with mounts has it at its own path, and refuses it there.
+    pub(super) fn refused_at_home(&self, path: &Path, access: Access) -> Option<(PathBuf, PathDecision<'_>)> {
+        let path = self.at_home(path)?;
+        let decision = self.policy.decide(&path, access);
+        matches!(decision.outcome, PathOutcome::Denied(DenyReason::Denied | DenyReason::Protected))
+            .then_some((path, decision))
     }
 
     /// What the caller reads in the place of `self.path`.

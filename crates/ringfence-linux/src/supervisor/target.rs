@@ -54,7 +54,7 @@ impl PathBuffer {
         if self.length == 0 { b"/" } else { &self.bytes[..self.length] }
     }
 
-    fn as_c_str(&self) -> &CStr {
+    pub(crate) fn as_c_str(&self) -> &CStr {
         if self.length == 0 {
             return c"/";
         }

@@ -15,6 +15,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::call::Last;
+use super::processes;
 use super::target::{Resolved, link_target};
 
 /// As many links as the kernel follows.
@@ -86,7 +87,7 @@ fn travel(root: BorrowedFd<'_>, tid: i32, path: &Path, last: Last) -> Option<End
         }
         // The links in the top directory of /proc are ordinary ones.
         if is_proc(&opened) && here != Path::new("/proc") {
-            if !is_of_the_sandbox(tid, &here) {
+            if !is_of_the_sandbox(root, tid, &here) {
                 return Some(End::Place(Resolved::Unreachable, there));
             }
             let opened = follow_magic(root, &here, &name)?;
@@ -144,17 +145,17 @@ fn follow_magic(root: BorrowedFd<'_>, directory: &Path, name: &[u8]) -> Option<O
     rustix::fs::openat(&directory, name, flags, Mode::empty()).ok()
 }
 
-/// Whether the links in this directory of `/proc` belong to a process that the caller may look at. Where it shares the
-/// numbers of its processes with the host, Landlock keeps it from following those of others; whoever follows them
-/// for it must not go further than the caller itself could: to its own session, and to what it started.
-fn is_of_the_sandbox(tid: i32, directory: &Path) -> bool {
+/// Whether the links in this directory of `/proc` belong to a process that the caller may look at. Landlock keeps it
+/// from following those of others; whoever follows them for it must not go further than the caller itself could. With
+/// a pid namespace of its own it meets nobody else but the processes that the sandbox is made by. Where it shares the
+/// numbers of its processes with the host, it may look at its own session, and at what it started.
+fn is_of_the_sandbox(root: BorrowedFd<'_>, tid: i32, directory: &Path) -> bool {
     let number = |name: &std::ffi::OsStr| name.to_str()?.parse::<i32>().ok();
     let below = directory.strip_prefix("/proc").ok().and_then(|below| below.iter().next());
     let (Some(process), Some(status)) = (below.and_then(number), status(tid)) else { return false };
     let numbers: Vec<i32> = field(&status, "NStgid:").filter_map(|number| number.parse().ok()).collect();
     let &[caller] = numbers.as_slice() else {
-        // It has a namespace of its own, and sees nobody else.
-        return numbers.len() > 1;
+        return numbers.last() == Some(&process) || processes::is_held_as(root, &status, process);
     };
     let Some((mut parent, session)) = parent_and_session(process) else { return false };
     if process == caller || parent_and_session(caller).is_some_and(|(_, callers)| callers == session) {

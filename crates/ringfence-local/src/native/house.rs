@@ -84,7 +84,7 @@ impl House {
 
     /// The limits of all its processes together that were reached since somebody asked.
     pub(crate) fn reached(&self) -> Vec<Violation> {
-        self.native.ground.limits.together(self.meter.news())
+        self.native.ground.limits.together(self.meter.news(), None)
     }
 
     pub(crate) fn native(&self) -> &Arc<Native> {

@@ -7,17 +7,21 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_model::PathRule;
 use ringfence_model::RuleLayer::{BuiltIn, Detected};
 use ringfence_model::policy::Filesystem;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
-/// The outermost files and directories below `directory` that others than their owner cannot read.
+/// The outermost files and directories below `directory` that others than their owner cannot read. What is denied as a
+/// whole needs no look: an outer fence would take one for an attempt.
 #[must_use]
-pub fn closed_to_others(directory: &Path) -> Vec<PathBuf> {
+pub fn closed_to_others(directory: &Path, deny: &[PathRule]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
-        look(&directory, &mut open, &mut found);
+        if !deny.iter().any(|rule| rule.path.as_literal() == Some(&directory)) {
+            look(&directory, &mut open, &mut found);
+        }
     }
     found
 }
@@ -46,7 +50,7 @@ fn look(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Vec<PathBuf>) {
 /// Whether somebody wants it, or something in it, to be seen.
 #[must_use]
 pub fn is_wanted(fs: &Filesystem, path: &Path) -> bool {
-    let by_somebody = |rule: &&ringfence_model::PathRule| !matches!(rule.source.layer, BuiltIn | Detected);
+    let by_somebody = |rule: &&PathRule| !matches!(rule.source.layer, BuiltIn | Detected);
     let rules = fs.allow_read.iter().chain(&fs.allow_write).filter(by_somebody);
     let below = |literal: Option<&Path>| literal.is_some_and(|literal| literal.starts_with(path));
     rules.clone().any(|rule| rule.path.covers(path) || below(rule.path.as_literal()))
@@ -56,7 +60,7 @@ pub fn is_wanted(fs: &Filesystem, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_model::{PathRule, RuleSource};
+    use ringfence_model::RuleSource;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -78,7 +82,7 @@ mod tests {
             allow_read: vec![PathRule::built_in(root), PathRule::new(root.join("wanted/key"), source)],
             ..Filesystem::default()
         };
-        let mut found = closed_to_others(root);
+        let mut found = closed_to_others(root, &[]);
         found.retain(|path| !is_wanted(&fs, path));
         found.sort();
         assert_eq!(found, [root.join("closed"), root.join("open/key")]);

@@ -272,7 +272,8 @@ impl<'a> Run<'a> {
             None => end.status.code().unwrap_or(1),
         };
         let limits = &self.fence.policy.limits;
-        let ended = reached::End { timed_out: end.timed_out, signal, exit_code, cpu_us: None };
+        let lasted = self.started.elapsed();
+        let ended = reached::End { timed_out: end.timed_out, signal, exit_code, cpu_us: None, lasted };
         let reached = reached::by_one_process(limits, &ended, &[&output.stdout, &output.stderr]);
         let truncated = output.stdout.truncated() || output.stderr.truncated();
         let stderr = output.stderr.finish();

@@ -307,7 +307,7 @@ impl Shell {
             .map(|violation| (violation.message.clone(), violation.resource.clone()))
             .unzip();
         let timed_out = stopped == Some(Stopped::Timeout);
-        let reached = reached::End { timed_out, signal, exit_code, cpu_us: None };
+        let reached = reached::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
         let limits = &self.home.native().policy().limits;
         violations.extend(reached::by_one_process(limits, &reached, &[&stdout, &stderr]));
         // What ends well and at once has reached none of those that hold for all processes together.

@@ -1,0 +1,44 @@
+//! Attacks on what other processes know: those of the host, and those that the sandbox is made by.
+
+use crate::suite::fence_support::{Launcher, for_every_launcher};
+use crate::suite::support::{Ran, Room};
+
+for_every_launcher! {
+    what_processes_of_the_host_have_open_stays_theirs,
+    the_processes_that_make_the_sandbox_tell_nothing,
+}
+
+fn what_processes_of_the_host_have_open_stays_theirs(launcher: Launcher) {
+    use std::io::Write as _;
+    let room = Room::on(launcher);
+    let mut child =
+        std::process::Command::new("sleep").arg("300").stdin(std::process::Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"hunter2\n").unwrap();
+    let id = child.id();
+    let ran = room.fenced(&format!(
+        "for f in /proc/{id}/fd/0 /proc/{id}/exe /proc/{id}/root/etc/hostname /proc/{id}/task/{id}/fd/0 /proc/{id}/environ; do \
+         timeout 2 head -c 8 $f && echo leaked; done; true"
+    ));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(ran.stdout, "", "{ran:?}");
+}
+
+/// Their memory is a copy of what the host side has, with all of its environment.
+fn the_processes_that_make_the_sandbox_tell_nothing(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let look = "exec 3</proc/1/environ && cat <&3; exec 4</proc/$PPID/environ && cat <&4
+        for i in $(seq 30); do cat /proc/1/environ /proc/$PPID/environ /proc/1/task/1/environ; done
+        cat /proc/*/environ /proc/1/mem /proc/1/fd/* /proc/1/root/proc/1/environ | head -c 1000000
+        for p in self $$; do cat /proc/$p/environ | tr '\\0' '\\n' | grep -c '^PATH='; done
+        (read -r name < /proc/$$/comm; echo $name; head -c 4 /proc/$$/maps > /dev/null && echo maps)";
+    for _ in 0..5 {
+        let arguments = ["run", "--no-gate", "--json", "--launcher", launcher.name(), "-c", look];
+        let ran = room.command(&arguments).env("CANARY_OF_THE_HOST", "canary-environment").output().unwrap();
+        let result = Ran::of(ran).json();
+        let stdout = result["stdout"].as_str().unwrap();
+        assert!(!stdout.contains("canary"), "{result}");
+        // What is inside may be looked at.
+        assert!(stdout.ends_with("1\n1\nbash\nmaps\n"), "{result}");
+    }
+}
