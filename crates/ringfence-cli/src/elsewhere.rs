@@ -1,11 +1,11 @@
-//! One command in a sandbox of another provider than `local`: made for it, and gone with it.
+//! Sandboxes of other providers than `local`: made for one command or one session, and gone with it.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::containers;
-use ringfence::fence::{Approval, CreateOptions, Hooks, wait_for};
+use ringfence::fence::{Approval, CreateOptions, Hooks, Provider, Sandbox, wait_for};
 use ringfence::manager::built_in;
 use ringfence::model::config::WorkspaceAccess;
 use ringfence::model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Stdin};
@@ -33,24 +33,10 @@ pub(crate) fn run(
     approval: Option<Approval>,
     output: Output,
 ) -> Result<ExecResult> {
-    let kind = &setup.loaded.config.provider;
-    if !required.is_empty() {
-        let message = format!("--require names layers of the provider local, not of {kind}");
-        return Err(Error::new(ErrorKind::Validation, message));
-    }
-    let provider = built_in()?.get(kind).map_err(not_the_commands)?;
+    let hooks =
+        Hooks { approval, progress: Some(Arc::new(|line: &str| report::say(line))), ..Hooks::default() };
+    let (provider, options) = prepare(setup, required, hooks)?;
     let request = ExecRequest { stdin: input()?, ..request.clone() };
-    let options = CreateOptions {
-        cwd: setup.project.clone(),
-        policy: setup.policy(),
-        environment: setup.env.clone(),
-        provider_options: options(setup)?,
-        hooks: Hooks {
-            approval,
-            progress: Some(Arc::new(|line: &str| report::say(line))),
-            ..Hooks::default()
-        },
-    };
     let pass_on = |event| match event {
         ExecEvent::Stdout(bytes) => drop(std::io::stdout().lock().write_all(&bytes)),
         ExecEvent::Stderr(bytes) => drop(std::io::stderr().lock().write_all(&bytes)),
@@ -75,6 +61,31 @@ pub(crate) fn run(
     Ok(result)
 }
 
+/// A sandbox that goes with whoever holds it.
+pub(crate) fn make(setup: &Setup, required: &[String], hooks: Hooks) -> Result<Arc<dyn Sandbox>> {
+    let (provider, options) = prepare(setup, required, hooks)?;
+    wait_for(provider.create(options), FOR_EVER)
+        .unwrap_or_else(|| Err(Error::new(ErrorKind::Timeout, "the sandbox was not made")))
+        .map_err(not_the_commands)
+}
+
+fn prepare(setup: &Setup, required: &[String], hooks: Hooks) -> Result<(Arc<dyn Provider>, CreateOptions)> {
+    let kind = &setup.loaded.config.provider;
+    if !required.is_empty() {
+        let message = format!("--require names layers of the provider local, not of {kind}");
+        return Err(Error::new(ErrorKind::Validation, message));
+    }
+    let provider = built_in()?.get(kind).map_err(not_the_commands)?;
+    let options = CreateOptions {
+        cwd: setup.project.clone(),
+        policy: setup.policy(),
+        environment: setup.env.clone(),
+        provider_options: options(setup)?,
+        hooks,
+    };
+    Ok((provider, options))
+}
+
 /// A provider or an image that is not there is no command that is not there, which has an exit code of its own.
 fn not_the_commands(error: Error) -> Error {
     match error.kind {
@@ -90,7 +101,7 @@ fn options(setup: &Setup) -> Result<Value> {
     }
     let access = config.workspace_access.unwrap_or(WorkspaceAccess::Rw);
     if access == WorkspaceAccess::None {
-        let message = "workspaceAccess is none, and `ringfence run` works in the project itself";
+        let message = "workspaceAccess is none, and this command works in the project itself";
         return Err(Error::new(ErrorKind::InvalidConfig, message)
             .hint("set it to rw or ro; sessions of agents get a directory of their own with none"));
     }

@@ -205,7 +205,7 @@ pub(crate) fn sandbox(setup: &Setup, args: &Sandbox) -> Result<CreateOptions> {
             config.provider
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message)
-            .hint("`ringfence run` and `ringfence mcp` work with every provider; --provider local overrides the configuration"));
+            .hint("`ringfence run`, `ringfence session` and `ringfence mcp` work with every provider; --provider local overrides the configuration"));
     }
     Ok(CreateOptions {
         cwd: setup.project.clone(),

@@ -3,6 +3,7 @@
 mod door;
 mod journal;
 mod permission;
+mod place;
 mod wire;
 mod worker;
 mod yard;
@@ -12,22 +13,25 @@ use std::io::BufRead as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ringfence::fence::CreateOptions;
+use ringfence::fence::{CreateOptions, Hooks};
 use ringfence::gate::Gatekeeper;
 use ringfence::local::native::Native;
 use ringfence::local::shell::SharedSandbox;
 use ringfence::model::{Error, ErrorKind, Result};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::args::Session;
-use crate::{report, run};
+use crate::{elsewhere, report, run};
 use door::Door;
-use journal::Journal;
+use journal::{Journal, Page};
 use permission::Counter;
+use place::Place;
 use wire::{Line, Wire};
 use worker::Worker;
 use yard::Yard;
 
+/// The provider whose shells are those of this machine.
+const LOCAL: &str = "local";
 /// Used by commands that name none.
 const MAIN: &str = "main";
 
@@ -41,10 +45,25 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
         return Err(Error::new(ErrorKind::InvalidConfig, "the sandbox is switched off in the configuration")
             .hint("a session is always fenced in: remove \"enabled\": false"));
     }
-    let options: CreateOptions = run::sandbox(&setup, &args.sandbox)?;
-    let native = Arc::new(Native::prepare(options)?);
     let counter = Arc::new(Counter::new(&setup, Arc::clone(&wire)));
     let journal = Arc::new(Journal::new(&setup));
+    // Elsewhere one is asked for all shells, about the command that began last.
+    let shared_page: Arc<Page> = Arc::default();
+    let place = if setup.loaded.config.provider == LOCAL {
+        let options: CreateOptions = run::sandbox(&setup, &args.sandbox)?;
+        Place::Local(SharedSandbox::new(Arc::new(Native::prepare(options)?), &BTreeMap::new()))
+    } else {
+        let (late, progress) = (Arc::clone(&wire), Arc::clone(&wire));
+        let hooks = Hooks {
+            approval: counter.approval("", &journal, &shared_page),
+            background: Some(Arc::new(move |event| late.late(&Value::Null, "", &event))),
+            progress: Some(Arc::new(move |line| {
+                progress.send(&json!({ "event": "progress", "message": line }));
+            })),
+            ..Hooks::default()
+        };
+        Place::Other(elsewhere::make(&setup, &args.sandbox.require, hooks)?)
+    };
     // Without a reader nothing that still runs is of use to anybody. What the sandboxes hold goes with this
     // process; what was done stays in the ledger.
     let written = Arc::clone(&journal);
@@ -53,8 +72,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
         written.flush();
         leave();
     });
-    let sandbox = SharedSandbox::new(native, &BTreeMap::new());
-    let yard = Arc::new(Yard::new(sandbox.clone(), Arc::clone(&wire)));
+    let yard = Arc::new(Yard::new(&place, Arc::clone(&wire)));
     let keeper = Gatekeeper::new(&setup)?.reading_code_by(crate::gate::reader());
     let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
     for line in std::io::stdin().lock().split(b'\n') {
@@ -67,13 +85,18 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
                 let name = job.shell.clone().unwrap_or_else(|| MAIN.to_owned());
                 let worker = workers.entry(name).or_insert_with_key(|name| {
                     let (wire, yard) = (Arc::clone(&wire), Arc::clone(&yard));
+                    let page = match &place {
+                        Place::Local(_) => Arc::default(),
+                        Place::Other(_) => Arc::clone(&shared_page),
+                    };
                     Worker::spawn(
                         name,
-                        sandbox.clone(),
+                        place.clone(),
                         yard,
                         wire,
                         Arc::clone(&journal),
                         &counter,
+                        page,
                         Door::new(&keeper, name, &counter),
                     )
                 });
@@ -98,8 +121,9 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     for worker in workers.into_values() {
         worker.finish();
     }
-    sandbox.close();
+    let closed = place.close();
     journal.flush();
+    closed?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,13 +6,14 @@ use std::thread::JoinHandle;
 
 use ringfence::ledger::ExecutionId;
 use ringfence::local::approval::Approval;
-use ringfence::local::shell::{SharedSandbox, Shell, ShellOptions, Ticket};
+use ringfence::local::shell::Ticket;
 use ringfence::model::{Error, ErrorKind, ExecResult, Result};
 use serde_json::{Value, json};
 
 use super::door::Door;
 use super::journal::{Journal, Page};
 use super::permission::Counter;
+use super::place::{Kept, Place};
 use super::wire::{Job, Wire};
 use super::yard::Yard;
 use crate::gate::Judged;
@@ -26,7 +27,7 @@ pub(crate) struct Worker {
 #[derive(Debug)]
 struct Desk {
     name: String,
-    sandbox: SharedSandbox,
+    place: Place,
     yard: Arc<Yard>,
     wire: Arc<Wire>,
     journal: Arc<Journal>,
@@ -43,20 +44,21 @@ struct State {
 }
 
 impl Worker {
+    #[expect(clippy::too_many_arguments, reason = "what all shells of a session share")]
     pub(crate) fn spawn(
         name: &str,
-        sandbox: SharedSandbox,
+        place: Place,
         yard: Arc<Yard>,
         wire: Arc<Wire>,
         journal: Arc<Journal>,
         counter: &Arc<Counter>,
+        page: Arc<Page>,
         mut door: Door,
     ) -> Self {
-        let page = Arc::default();
         let approval = counter.approval(name, &journal, &page);
         let desk = Arc::new(Desk {
             name: name.to_owned(),
-            sandbox,
+            place,
             yard,
             wire,
             journal,
@@ -126,7 +128,7 @@ impl Desk {
     }
 
     fn work(self: Arc<Self>, approval: Option<Approval>, door: &mut Door) {
-        let mut shell: Option<Shell> = None;
+        let mut shell: Option<Kept> = None;
         while let Some((job, ticket)) = self.next() {
             let execution = self.journal.start(&job.request.command);
             self.page.turn_to(execution);
@@ -156,13 +158,13 @@ impl Desk {
             }
         }
         if let Some(shell) = shell {
-            shell.dispose();
+            shell.dispose(&self.name);
         }
     }
 
     fn run(
         &self,
-        shell: &mut Option<Shell>,
+        shell: &mut Option<Kept>,
         approval: Option<Approval>,
         job: &Job,
         ticket: &Ticket,
@@ -171,13 +173,13 @@ impl Desk {
         if job.request.tty {
             return self.yard.run(job, shell, &self.name);
         }
-        shell.execute_as(ticket, &job.request, &|event| self.wire.event(&job.id, &self.name, &event))
+        shell.execute(ticket, &job.request, &|event| self.wire.event(&job.id, &self.name, &event))
     }
 
     /// Starts it in the background. The ledger, and whoever reads, hear of its end when it comes.
     fn start(
         &self,
-        shell: &mut Option<Shell>,
+        shell: &mut Option<Kept>,
         approval: Option<Approval>,
         job: &Job,
         ticket: &Ticket,
@@ -197,19 +199,16 @@ impl Desk {
 
     fn shell<'a>(
         &self,
-        shell: &'a mut Option<Shell>,
+        shell: &'a mut Option<Kept>,
         approval: Option<Approval>,
         ticket: &Ticket,
-    ) -> Result<&'a Shell> {
+    ) -> Result<&'a Kept> {
         if ticket.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "cancelled before it ran"));
         }
         match shell {
             Some(shell) => Ok(shell),
-            None => {
-                let options = ShellOptions { approval, ..ShellOptions::default() };
-                Ok(shell.insert(Shell::start_in(&self.sandbox, options)?))
-            }
+            None => Ok(shell.insert(self.place.start(&self.name, approval)?)),
         }
     }
 }

@@ -5,14 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence::fence::jobs::{JobInfo, JobState, TerminalSize};
-use ringfence::local::shell::{JobOptions, Jobs, SharedSandbox, Shell};
-use ringfence::model::{Assurance, Error, ErrorKind, ExecResult, Result};
+use ringfence::local::shell::JobOptions;
+use ringfence::model::{Assurance, Error, ErrorKind, ExecEvent, ExecResult, Result};
 use serde_json::{Value, json};
 
+use super::place::{AllJobs, Kept, Place, block};
 use super::wire::{Job, Order, Wire, text_or_base64};
 
 /// How long a command on a terminal that was cancelled may take before it is killed.
 const GRACE: Duration = Duration::from_millis(200);
+/// How often is looked for what a terminal elsewhere says.
+const GLANCE: Duration = Duration::from_millis(20);
 const TERM: i32 = 15;
 const KILL: i32 = 9;
 /// As much output as one line has at most, unless it asks for less.
@@ -20,21 +23,32 @@ const MOST: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Yard {
-    jobs: Jobs,
+    jobs: AllJobs,
     wire: Arc<Wire>,
     /// Which job a running command on a terminal is.
     terminals: Mutex<BTreeMap<String, String>>,
 }
 
 impl Yard {
-    pub(crate) fn new(sandbox: SharedSandbox, wire: Arc<Wire>) -> Self {
-        Self { jobs: Jobs::new(sandbox), wire, terminals: Mutex::default() }
+    pub(crate) fn new(place: &Place, wire: Arc<Wire>) -> Self {
+        Self { jobs: place.jobs(), wire, terminals: Mutex::default() }
     }
 
     /// Starts it in the background, and says so.
-    pub(crate) fn start(&self, job: &Job, shell: &Shell) -> Result<JobInfo> {
-        let options = JobOptions { like: Some(shell), size: job.size, output: None };
-        let started = self.jobs.start(&job.request, &options)?;
+    pub(crate) fn start(&self, job: &Job, shell: &Kept) -> Result<JobInfo> {
+        let started = match (&self.jobs, shell) {
+            (AllJobs::Local(jobs), Kept::Local(shell)) => {
+                let options = JobOptions { like: Some(shell), size: job.size, output: None };
+                jobs.start(&job.request, &options)?
+            }
+            (AllJobs::Local(_), Kept::Other(sandbox)) | (AllJobs::Other(sandbox), _) => {
+                let started = block(AllJobs::of(&**sandbox)?.start(job.request.clone()))?;
+                if let Some(size) = job.size {
+                    self.jobs.resize(&started.id, size)?;
+                }
+                started
+            }
+        };
         self.wire.send(&json!({ "id": job.id, "event": "job", "job": described(&started) }));
         Ok(started)
     }
@@ -48,17 +62,43 @@ impl Yard {
     }
 
     /// Runs it on a terminal to its end.
-    pub(crate) fn run(&self, job: &Job, shell: &Shell, name: &str) -> Result<ExecResult> {
+    pub(crate) fn run(&self, job: &Job, shell: &Kept, name: &str) -> Result<ExecResult> {
         let started = Instant::now();
-        let (wire, id, name) = (Arc::clone(&self.wire), job.id.clone(), name.to_owned());
-        let output = Arc::new(move |event| wire.event(&id, &name, &event));
-        let options = JobOptions { like: Some(shell), size: job.size, output: Some(output) };
-        let its = self.jobs.start(&job.request, &options)?.id;
         let key = job.id.to_string();
-        self.terminals().insert(key.clone(), its.clone());
-        let ended = self.jobs.wait(&its);
+        let ended = match (&self.jobs, shell) {
+            (AllJobs::Local(jobs), Kept::Local(shell)) => {
+                let (wire, id, name) = (Arc::clone(&self.wire), job.id.clone(), name.to_owned());
+                let output = Arc::new(move |event| wire.event(&id, &name, &event));
+                let options = JobOptions { like: Some(shell), size: job.size, output: Some(output) };
+                let its = jobs.start(&job.request, &options)?.id;
+                self.terminals().insert(key.clone(), its.clone());
+                jobs.wait(&its)
+            }
+            (AllJobs::Local(_), Kept::Other(sandbox)) | (AllJobs::Other(sandbox), _) => {
+                let its = block(AllJobs::of(&**sandbox)?.start(job.request.clone()))?.id;
+                self.terminals().insert(key.clone(), its.clone());
+                job.size.map_or(Ok(()), |size| self.jobs.resize(&its, size)).and_then(|()| {
+                    self.pass_on(&its, &mut |bytes| self.wire.event(&job.id, name, &ExecEvent::Stdout(bytes)))
+                })
+            }
+        };
         self.terminals().remove(&key);
         self.result(&ended?, started, shell.assurance())
+    }
+
+    /// Tells what a job writes until it has ended.
+    fn pass_on(&self, id: &str, tell: &mut dyn FnMut(Vec<u8>)) -> Result<JobInfo> {
+        let mut offset = 0;
+        loop {
+            let piece = self.jobs.read(id, offset, MOST)?;
+            offset = piece.next_offset();
+            let ended = piece.job.state != JobState::Running;
+            match (piece.bytes.is_empty(), ended) {
+                (false, _) => tell(piece.bytes),
+                (true, true) => return Ok(piece.job),
+                (true, false) => std::thread::sleep(GLANCE),
+            }
+        }
     }
 
     fn result(&self, job: &JobInfo, started: Instant, sandbox: Assurance) -> Result<ExecResult> {
@@ -98,7 +138,7 @@ impl Yard {
 
     fn carry_out(&self, id: &Value, order: &Order) -> Result<()> {
         if order.list {
-            let jobs: Vec<Value> = self.jobs.list().iter().map(described).collect();
+            let jobs: Vec<Value> = self.jobs.list()?.iter().map(described).collect();
             self.wire.send(&json!({ "id": id, "event": "jobs", "jobs": jobs }));
             return Ok(());
         }

@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 
 use super::support::{Ran, Room};
 
-struct Session {
-    child: Child,
+pub(crate) struct Session {
+    pub(crate) child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Session {
-    fn start(room: &Room) -> Self {
+    pub(crate) fn start(room: &Room) -> Self {
         let mut command = room.command(&["session"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, input, output }
     }
 
-    fn send(&mut self, line: &Value) {
+    pub(crate) fn send(&mut self, line: &Value) {
         self.send_text(&line.to_string());
     }
 
@@ -30,7 +30,7 @@ impl Session {
     }
 
     /// The next line with this event.
-    fn until(&mut self, event: &str) -> Value {
+    pub(crate) fn until(&mut self, event: &str) -> Value {
         loop {
             let mut line = String::new();
             assert!(self.output.read_line(&mut line).unwrap() > 0, "no {event} came");
@@ -41,14 +41,14 @@ impl Session {
         }
     }
 
-    fn run(&mut self, id: u64, command: &str) -> Value {
+    pub(crate) fn run(&mut self, id: u64, command: &str) -> Value {
         self.send(&json!({ "id": id, "command": command, "timeoutMs": 30_000 }));
         let line = self.until("result");
         assert_eq!(line["id"], id);
         line["result"].clone()
     }
 
-    fn end(mut self) -> i32 {
+    pub(crate) fn end(mut self) -> i32 {
         drop(self.input.take());
         while self.output.read_line(&mut String::new()).unwrap() > 0 {}
         self.child.wait().unwrap().code().unwrap_or(-1)
