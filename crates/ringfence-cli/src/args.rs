@@ -41,15 +41,19 @@ pub(crate) fn parse() -> std::result::Result<Command, clap::Error> {
     }
 }
 
+/// Whether a command is to be run, as far as the first word tells.
+pub(crate) fn is_run() -> bool {
+    std::env::args_os().nth(1).is_some_and(|first| first == "run")
+}
+
 /// Reads `ringfence run …` without the other commands: describing them all to the parser takes longer than
 /// anything else before a sandbox is made. What does not fit is none: the whole parser has the words for it.
 fn parse_run() -> Option<Command> {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != "run" {
+    if !is_run() {
         return None;
     }
     let command = Run::augment_args(clap::Command::new("run")).no_binary_name(true);
-    let matches = command.try_get_matches_from(arguments).ok()?;
+    let matches = command.try_get_matches_from(std::env::args_os().skip(2)).ok()?;
     Run::from_arg_matches(&matches).ok().map(|run| Command::Run(Box::new(run)))
 }
 

@@ -66,6 +66,11 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::gate::READ_CODE) {
         return ringfence::gate::serve_reader();
     }
+    // Most commands run in a sandbox of the kernel's. It is begun while the rest finds out what kind of.
+    #[cfg(target_os = "linux")]
+    if args::is_run() {
+        ringfence::local::begin_sandbox();
+    }
     let command = match args::parse() {
         Ok(command) => command,
         Err(error) => return misread(&error),

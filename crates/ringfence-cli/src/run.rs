@@ -14,9 +14,7 @@ use ringfence::local::aside::Listener;
 use ringfence::local::{CallersTerminal, Fence, Streams};
 use ringfence::manager::built_in;
 use ringfence::model::config::ConfigFile;
-use ringfence::model::{
-    Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, PolicyMode, Result, Stdin,
-};
+use ringfence::model::{Command, Error, ErrorKind, ExecRequest, ExecResult, PolicyMode, Result, Stdin};
 use ringfence::setup::Setup;
 use ringfence::unsandboxed;
 use serde_json::{Map, Value, json};
@@ -56,6 +54,10 @@ fn begin(args: Box<Run>, advice: Advice) -> Result<ExitCode> {
     if let Judged::Refused(refusal) = &judged {
         return refuse(&args, &setup, &request, &judged, refusal);
     }
+    if setup.is_switched_off() || setup.loaded.config.provider != "local" {
+        #[cfg(target_os = "linux")]
+        ringfence::local::forget_sandbox();
+    }
     if setup.is_switched_off() {
         return run_unsandboxed(&args, &setup, &request, &judged);
     }
@@ -87,7 +89,7 @@ fn begin(args: Box<Run>, advice: Advice) -> Result<ExitCode> {
         Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
     };
     let approval = desk.as_ref().map(Desk::approval);
-    let mut outcome = fence.run_asking(&request, streams, &|event| ledger.hear(&event), approval);
+    let mut outcome = fence.run_asking(&request, streams, &|_| {}, approval);
     if let Ok(result) = &mut outcome {
         if !args.json && !args.quiet {
             report::refusals(result);
@@ -147,7 +149,6 @@ fn refuse(
 fn run_unsandboxed(args: &Run, setup: &Setup, request: &ExecRequest, judged: &Judged) -> Result<ExitCode> {
     report::say(&format!("warning: {}", unsandboxed::WARNING));
     let ledger = Ledger::new(setup, request, judged);
-    ledger.hear(&ExecEvent::Launched);
     let output = if args.json { unsandboxed::Output::Capture } else { unsandboxed::Output::Inherit };
     let timeout = setup.loaded.config.limits.timeout_ms.map(Duration::from_millis);
     let outcome = unsandboxed::run(request, &setup.env, &setup.project, output, timeout);
@@ -166,7 +167,6 @@ fn run_elsewhere(
     desk: Option<Desk>,
 ) -> Result<ExitCode> {
     let ledger = Ledger::new(setup, request, judged);
-    ledger.hear(&ExecEvent::Launched);
     let output = if args.json { elsewhere::Output::Kept } else { elsewhere::Output::Passed };
     let approval = desk.as_ref().map(Desk::approval);
     let mut outcome = elsewhere::run(setup, &args.sandbox.require, request, approval, output);
@@ -390,20 +390,13 @@ impl Ledger {
             on_problem: Box::new(|problem| report::say(&format!("warning: {}", problem.chain()))),
             ..WriterOptions::default()
         };
-        let writer = Writer::waiting(&setup.ledger_path(), options);
+        let writer = Writer::beside(&setup.ledger_path(), options);
         let mut start = ExecutionStart::new(request.command.clone());
         start.cwd = Some(setup.project.clone());
         start.project = Some(setup.project.clone());
         let id = writer.start(start);
         judged.record(&writer, id, "terminal");
         Self { writer, id }
-    }
-
-    /// Opens the file while the sandbox is being built: before, it would be in the way of that.
-    fn hear(&self, event: &ExecEvent) {
-        if matches!(event, ExecEvent::Launched) {
-            self.writer.begin();
-        }
     }
 
     fn close(self, outcome: &Result<ExecResult>, settled: Vec<Settled>) {
@@ -415,12 +408,10 @@ impl Ledger {
             }
         }
         match outcome {
-            Ok(result) => self.writer.finish_and_close(self.id, result),
-            Err(error) => {
-                self.writer.end(ExecutionEnd::failed(self.id, error.chain()));
-                self.writer.close();
-            }
+            Ok(result) => self.writer.finish(self.id, result),
+            Err(error) => self.writer.end(ExecutionEnd::failed(self.id, error.chain())),
         }
+        self.writer.close();
     }
 }
 

@@ -32,22 +32,23 @@ fn main() {
     let mut whole = Vec::new();
     for _ in 0..2000 {
         let t0 = Instant::now();
-        let writer = Writer::spawn(&path, WriterOptions::default());
+        let writer = Writer::beside(&path, WriterOptions::default());
         let t1 = Instant::now();
         let id = writer.start(ExecutionStart::new(Command::Argv(vec!["true".into()])));
         let t2 = Instant::now();
         std::thread::sleep(Duration::from_millis(3)); // the command
         let t3 = Instant::now();
-        writer.finish_and_close(id, &result());
+        writer.finish(id, &result());
+        writer.close();
         let t4 = Instant::now();
         spawn.push(t1 - t0);
         start.push(t2 - t1);
         end.push(t4 - t3);
         whole.push((t1 - t0) + (t2 - t1) + (t4 - t3));
     }
-    show("one command: Writer::spawn", spawn);
+    show("one command: Writer::beside", spawn);
     show("one command: start()", start);
-    show("one command: finish_and_close()", end);
+    show("one command: finish() and close()", end);
     show("one command: all of it on the critical path", whole);
 
     let writer = Writer::spawn(&path, WriterOptions { capacity: 1 << 20, ..WriterOptions::default() });

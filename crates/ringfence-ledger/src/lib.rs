@@ -4,8 +4,9 @@
 //! sandboxes that outlive a command. Two doors lead to it:
 //!
 //! - [`Writer`] records. It owns a thread and a bounded queue, so that recording costs its caller a
-//!   queue push and nothing else; opening the file and writing happen while the command runs. Whatever
-//!   goes wrong with the disk is reported once and never stops a command.
+//!   queue push and nothing else; opening the file and writing happen while the command runs. One for a program
+//!   that runs a single command appends to a file beside the ledger instead, which the next to open that takes
+//!   in. Whatever goes wrong with the disk is reported once and never stops a command.
 //! - [`Ledger`] asks and changes. It is synchronous: queries for people, the sandbox registry with its
 //!   cross-process states, grants, export. Its errors are the caller's.
 //!
@@ -13,6 +14,7 @@
 //! |---|---|
 //! | [`record`] | the records as plain data |
 //! | [`writer`] | the thread that writes them |
+//! | `spool` | those that nobody has taken in yet |
 //! | [`query`] | reading them back |
 //! | [`registry`] | sandboxes: reserve → ready → removing, leases |
 //! | [`prune`] | which of them are old, and which the provider knows but the registry does not |
@@ -29,6 +31,7 @@ mod insert;
 mod migrate;
 mod owner;
 mod scribe;
+mod spool;
 mod sql;
 mod store;
 

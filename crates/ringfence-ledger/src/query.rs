@@ -237,14 +237,16 @@ impl Ledger {
     pub fn add_decision(&mut self, decided: &Decided) -> Result<()> {
         let redact = std::sync::Arc::clone(&self.redact);
         self.change("record a decision", |transaction| {
-            insert::decision(transaction, redact.as_ref(), decided)
+            insert::Row::decision(redact.as_ref(), decided).insert(transaction)
         })
     }
 
     /// Writes an event at once.
     pub fn add_event(&mut self, event: &Event) -> Result<()> {
         let redact = std::sync::Arc::clone(&self.redact);
-        self.change("record an event", |transaction| insert::event(transaction, redact.as_ref(), event))
+        self.change("record an event", |transaction| {
+            insert::Row::event(redact.as_ref(), event).insert(transaction)
+        })
     }
 
     /// Forgets executions, violations, decisions and events older than `before_ms`; gives the number of

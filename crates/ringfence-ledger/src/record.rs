@@ -27,7 +27,8 @@ impl ExecutionStart {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ExecutionEnd {
     pub id: ExecutionId,
     pub finished_ms: u64,

@@ -13,11 +13,12 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use serde_json::json;
 
 use crate::error::explain;
+use crate::insert::Row;
 use crate::owner::Owner;
 use crate::record::{Decided, Event, ExecutionEnd, ExecutionStart, Granted};
 use crate::redact::Redact;
 use crate::writer::WriterOptions;
-use crate::{ExecutionId, insert, registry, store};
+use crate::{ExecutionId, insert, store};
 
 /// The kind of the event that says how many records were lost.
 pub const RECORDS_LOST: &str = "records_lost";
@@ -26,7 +27,7 @@ pub const RECORDS_LOST: &str = "records_lost";
 /// the whole log, so a short one keeps opening quick; copying back costs two disk flushes. Where there is
 /// no quiet moment for it, SQLite does it inside a commit at twice this length: less than one in a hundred of
 /// many short commands pays for it.
-pub(crate) const CHECKPOINT_FRAMES: i64 = 250;
+pub(crate) const CHECKPOINT_FRAMES: i64 = 80;
 /// Pause between two attempts to open a file that could not be opened.
 const REOPEN: Duration = Duration::from_secs(1);
 
@@ -159,24 +160,16 @@ fn write_all(
 ) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if lost > 0 {
-        insert::event(&transaction, redact, &Event::now(RECORDS_LOST, json!({ "count": lost })))?;
+        lost_row(lost).insert(&transaction)?;
     }
     for job in jobs {
-        match job {
-            Job::Start(start) => insert::start(&transaction, redact, owner, start)?,
-            Job::End(end) => insert::end(&transaction, redact, end)?,
-            Job::Violation(execution, violation) => {
-                insert::violation(&transaction, redact, *execution, violation)?;
-            }
-            Job::Decision(decided) => insert::decision(&transaction, redact, decided)?,
-            Job::Grant(granted) => insert::grant(&transaction, granted)?,
-            Job::Event(event) => insert::event(&transaction, redact, event)?,
-            Job::Touch { sandbox, time_ms } => {
-                registry::touch(&transaction, sandbox, *time_ms)?;
-            }
-        }
+        Row::of(redact, owner, job).insert(&transaction)?;
     }
     transaction.commit()
+}
+
+pub(crate) fn lost_row(count: u64) -> Row {
+    Row::Event(Box::new(Event::now(RECORDS_LOST, json!({ "count": count }))))
 }
 
 /// Whether the same records may be written later: the trouble is around them, not in them.

@@ -14,6 +14,7 @@ use crate::error::{explain, is_busy};
 use crate::migrate;
 use crate::redact::{Nothing, Redact};
 use crate::scribe::CHECKPOINT_FRAMES;
+use crate::spool;
 
 /// How long a synchronous caller waits for another process's write.
 const BUSY: Duration = Duration::from_secs(5);
@@ -40,8 +41,12 @@ impl Ledger {
 
     /// Opens an existing ledger for reading, also on a disk that cannot be written.
     pub fn open_read_only(path: &Path) -> Result<Self> {
-        if !path.exists() {
+        if !path.exists() && !spool::is_waiting(path) {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no ledger at {}", path.display())));
+        }
+        if spool::is_waiting(path) {
+            // What cannot be taken in, because nothing can be written here, stays where it is.
+            drop(connect(path, BUSY));
         }
         let connection = connect_read_only(path).map_err(|error| explain(path, "open", error))?;
         let found = migrate::version(&connection).map_err(|error| explain(path, "read", error))?;
@@ -107,6 +112,7 @@ pub(crate) fn connect(path: &Path, busy: Duration) -> Result<Connection> {
         use_write_ahead_log(&connection, busy).map_err(opened)?;
         migrate::migrate(&mut connection, path)?;
     }
+    spool::take_in(&mut connection, path).map_err(|error| explain(path, "record", error))?;
     Ok(connection)
 }
 
@@ -156,6 +162,14 @@ fn immutable_uri(path: &Path) -> String {
     uri + "?immutable=1"
 }
 
+/// Makes the directory of a file, for nobody else.
+pub(crate) fn make_directory(path: &Path) -> std::io::Result<()> {
+    match path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        Some(directory) => std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory),
+        None => Ok(()),
+    }
+}
+
 /// Makes the directory and the empty file with their modes, before SQLite can make them with wider ones;
 /// the log and its index take the file's mode.
 fn make_file(path: &Path) -> Result<()> {
@@ -184,9 +198,7 @@ fn make_file(path: &Path) -> Result<()> {
             Err(Error::new(ErrorKind::Permission, message).hint("move it away; a new one is made by itself"))
         }
         Err(error) if error.kind() == IoKind::NotFound => {
-            if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-                std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(cannot)?;
-            }
+            make_directory(path).map_err(cannot)?;
             match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
                 Err(error) if error.kind() != IoKind::AlreadyExists => Err(cannot(error)),
                 _ => Ok(()),

@@ -1,14 +1,12 @@
 //! Recording without waiting.
 //!
 //! Recording pushes into a bounded queue and returns; it never waits, not even for a full queue. A thread
-//! opens the file as soon as it starts, takes whatever has gathered and writes it in one transaction. It can be
-//! started later than the writer is made, when there is time for it.
+//! opens the file as soon as it starts, takes whatever has gathered and writes it in one transaction.
 //! Whoever wants to be sure ([`Writer::flush`], [`Writer::close`], dropping) writes the rest itself
 //! instead of waking the thread: waking another core costs more than the write.
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +16,7 @@ use crate::ExecutionId;
 use crate::record::{Decided, Event, ExecutionEnd, ExecutionStart, Granted};
 use crate::redact::{Nothing, Redact};
 use crate::scribe::{Job, Scribe};
+use crate::spool::Spool;
 
 /// Silence after which the log is tidied, or a failed write is tried again.
 const IDLE: Duration = Duration::from_millis(100);
@@ -59,8 +58,8 @@ impl std::fmt::Debug for WriterOptions {
 /// Records without making its caller wait. Dropping it writes what is left.
 pub struct Writer {
     shared: Arc<Shared>,
-    /// The thread was started.
-    begun: AtomicBool,
+    /// For records that need not be in the ledger itself yet.
+    spool: Option<Mutex<Spool>>,
 }
 
 impl std::fmt::Debug for Writer {
@@ -89,36 +88,23 @@ impl Writer {
     /// Starts the thread, which opens the ledger at `path`. Never fails: problems go to `on_problem`.
     #[must_use]
     pub fn spawn(path: &Path, options: WriterOptions) -> Self {
-        let writer = Self::waiting(path, options);
-        writer.begin();
-        writer
-    }
-
-    /// As [`spawn`](Self::spawn), but nothing happens before [`begin`](Self::begin), or the end.
-    #[must_use]
-    pub fn waiting(path: &Path, options: WriterOptions) -> Self {
-        let capacity = options.capacity.max(1);
-        let shared = Arc::new(Shared {
-            scribe: Mutex::new(Scribe::new(path.to_owned(), options)),
-            queue: Mutex::default(),
-            wake: Condvar::new(),
-            capacity,
-        });
-        Self { shared, begun: AtomicBool::new(false) }
-    }
-
-    /// Starts the thread of a [waiting](Self::waiting) writer; once.
-    pub fn begin(&self) {
-        if self.begun.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
+        let writer = Self { shared: Arc::new(Shared::new(path, options)), spool: None };
+        let shared = Arc::clone(&writer.shared);
         let thread = std::thread::Builder::new().name("ledger".to_owned()).stack_size(STACK);
         if let Err(error) = thread.spawn(move || shared.serve()) {
             // Flushing and closing still write, on the caller's thread.
             let problem = Error::new(ErrorKind::Internal, "cannot start the ledger's thread");
-            lock(&self.shared.scribe).tell(&problem.caused_by(error));
+            lock(&writer.shared.scribe).tell(&problem.caused_by(error));
         }
+        writer
+    }
+
+    /// For a program that runs one command, which would be over before the ledger is open. Records are appended to
+    /// a file beside it, at once; whoever opens the ledger next takes them in. There is no thread.
+    #[must_use]
+    pub fn beside(path: &Path, options: WriterOptions) -> Self {
+        let spool = Spool::new(path, Arc::clone(&options.redact));
+        Self { shared: Arc::new(Shared::new(path, options)), spool: Some(Mutex::new(spool)) }
     }
 
     /// Remembers that a command is about to run; gives its id back.
@@ -170,14 +156,10 @@ impl Writer {
     /// Writes what is left and ends.
     pub fn close(self) {}
 
-    /// [`finish`](Self::finish) and [`close`](Self::close) in one, without waking the thread in between:
-    /// the cheapest way for a program that ran one command.
-    pub fn finish_and_close(self, id: ExecutionId, result: &ExecResult) {
-        let mut queue = lock(&self.shared.queue);
-        queue.jobs.extend(end_of(id, result));
-    }
-
     fn push(&self, job: Job) {
+        if self.spool.as_ref().is_some_and(|spool| lock(spool).append(&job)) {
+            return;
+        }
         let mut queue = lock(&self.shared.queue);
         if queue.jobs.len() >= self.shared.capacity {
             queue.lost += 1;
@@ -192,6 +174,9 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.write_pending();
+        if self.spool.as_ref().is_some_and(|spool| lock(spool).is_long()) {
+            lock(&self.shared.scribe).open();
+        }
         lock(&self.shared.queue).closed = true;
         // The thread closes the file. Nobody waits for it: everything is written.
         self.shared.wake.notify_one();
@@ -199,6 +184,12 @@ impl Drop for Writer {
 }
 
 impl Shared {
+    fn new(path: &Path, options: WriterOptions) -> Self {
+        let capacity = options.capacity.max(1);
+        let scribe = Mutex::new(Scribe::new(path.to_owned(), options));
+        Self { scribe, queue: Mutex::default(), wake: Condvar::new(), capacity }
+    }
+
     fn serve(&self) {
         let mut opened = lock(&self.scribe);
         opened.open();

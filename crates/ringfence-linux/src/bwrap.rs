@@ -60,7 +60,17 @@ pub fn launch(
     let null =
         rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let said = rustix::fs::memfd_create("bwrap-said", MemfdFlags::CLOEXEC).map_err(failed)?;
-    let packed = parcel::pack(plan, exec, &passed_inside(exec, bwrap.data.len()), tty).map_err(failed)?;
+    let packed = parcel::pack(&parcel::Contents {
+        plan,
+        exec,
+        passed: &passed_inside(exec, bwrap.data.len()),
+        tty,
+        waits: false,
+        // bwrap makes the view.
+        mounts: &[],
+        traps: &[],
+    })
+    .map_err(failed)?;
     let options = parcel::sealed("bwrap-options", bwrap.options).map_err(failed)?;
     let data: Vec<OwnedFd> = bwrap
         .data
@@ -200,6 +210,7 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
         maps: None,
         landlocked: false,
         tied: false,
+        mounted: 0,
     })
 }
 

@@ -56,6 +56,7 @@ pub fn launch(
         maps: kept.network.then(|| maps.borrow()),
         landlocked: false,
         tied: true,
+        mounted: 0,
     };
     let flags = if kept.network { libc::CLONE_NEWUSER | libc::CLONE_NEWNET } else { 0 };
     match sys::clone(flags).map_err(|errno| LaunchError::Clone(errno.into()))? {
@@ -115,7 +116,7 @@ fn keep(
     sys::block_signals();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).or_fail(Step::Keeper)?;
     if kept.network {
-        stage::write_id_maps(stage)?;
+        stage::write_id_maps(stage.maps)?;
         sys::loopback_up().or_fail(Step::Loopback)?;
     }
     if let Some(directory) = kept.directory {

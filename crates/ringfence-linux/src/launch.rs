@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
+use crate::early;
 use crate::plan::{Exec, MountStep, Plan};
 use crate::report::{Message, Step};
 use crate::stage::{IdMaps, Stage, run_init};
@@ -168,10 +169,16 @@ impl LaunchError {
 /// call it from one that lives as long as the sandbox. `place` is called while the sandbox is being built; the
 /// first process is in the groups it gives before the command may start.
 pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Result<Sandboxed, LaunchError> {
-    let (host, inside) = control_pair()?;
-    let maps = Maps::identity();
     let (stdio, tty) = stdio.parts();
     let disowned = disowned(plan)?;
+    let begun =
+        early::continue_with(plan, exec, stdio, tty, disowned.as_ref().map(AsFd::as_fd), place.is_some());
+    if let Some(begun) = begun.map_err(|errno| LaunchError::Control(errno.into()))? {
+        begun.placed(plan, place)?;
+        return Ok(begun);
+    }
+    let (host, inside) = control_pair()?;
+    let maps = Maps::identity();
     let stage = Stage {
         plan,
         exec,
@@ -184,6 +191,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
         maps: Some(maps.borrow()),
         landlocked: false,
         tied: false,
+        mounted: 0,
     };
     match sys::clone(NAMESPACES).map_err(|errno| LaunchError::Clone(errno.into()))? {
         Cloned::Child => run_init(&stage, host.as_raw_fd()),
@@ -238,6 +246,23 @@ impl Maps {
     pub(crate) fn borrow(&self) -> IdMaps<'_> {
         IdMaps { uid: self.uid.as_bytes(), gid: self.gid.as_bytes() }
     }
+}
+
+/// Children that are about to end by themselves.
+static LEAVING: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+
+/// Does not wait for a child that is about to end. It is reaped when somebody gets round to
+/// [it](reap_those_left), or by whoever inherits it.
+pub(crate) fn leave_behind(pidfd: OwnedFd) {
+    LEAVING.lock().unwrap_or_else(PoisonError::into_inner).push(pidfd);
+    reap_those_left();
+}
+
+pub(crate) fn reap_those_left() {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+    leaving.retain(|pidfd| matches!(waitid(WaitId::PidFd(pidfd.as_fd()), options), Ok(None)));
 }
 
 /// A way into a running sandbox, for more commands than its first one.
@@ -345,15 +370,11 @@ impl Sandboxed {
         while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
     }
 
-    /// Does not wait for pid 1, which has nothing to do any more but to end. It is reaped by the next one who
-    /// calls this, or by whoever inherits it.
+    /// Does not wait for pid 1, which has nothing to do any more but to end.
     pub(crate) fn leave(&self) {
-        use rustix::process::{WaitId, WaitIdOptions, waitid};
-        static LEAVING: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
-        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
-        leaving.extend(self.pidfd.try_clone());
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        leaving.retain(|pidfd| matches!(waitid(WaitId::PidFd(pidfd.as_fd()), options), Ok(None)));
+        if let Ok(pidfd) = self.pidfd.try_clone() {
+            leave_behind(pidfd);
+        }
     }
 
     /// Asks everything inside to end.

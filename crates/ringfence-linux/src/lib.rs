@@ -12,6 +12,7 @@ pub mod cgroup;
 pub mod confine;
 mod descendants;
 pub mod disowned;
+pub mod early;
 pub mod fuse;
 pub mod keeper;
 pub mod landlock;

@@ -1,5 +1,5 @@
-//! What the stage inside bwrap has to do, as bytes: it is a program of its own and knows nothing but what it
-//! reads from one sealed descriptor.
+//! What a stage has to do, as bytes in one sealed descriptor, where it does not have it from its clone: inside bwrap
+//! it is a program of its own, and one that was [begun](crate::early) is older than what it has to do.
 
 use std::ffi::CString;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -8,8 +8,9 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
+use crate::fuse::{Kind, Trap};
 use crate::landlock::Rights;
-use crate::plan::{Exec, LandlockRule, Passed, Plan, Rlimit};
+use crate::plan::{BindAccess, Exec, LandlockRule, MountStep, Passed, Plan, Rlimit};
 use crate::sys::{CStringArray, Sys};
 
 /// No honest parcel is larger: the kernel lets arguments and environment be some megabytes.
@@ -18,10 +19,26 @@ const LARGEST: usize = 64 << 20;
 /// The part of a launch that happens inside.
 #[derive(Debug)]
 pub(crate) struct Parcel {
-    /// Without mounts.
     pub(crate) plan: Plan,
     pub(crate) exec: Exec,
     pub(crate) tty: Option<Winsize>,
+    /// See [`Stage::wait_for_go`](crate::stage::Stage::wait_for_go).
+    pub(crate) waits: bool,
+}
+
+/// What is packed.
+#[derive(Debug)]
+pub(crate) struct Contents<'a> {
+    /// But for the mounts and traps.
+    pub(crate) plan: &'a Plan,
+    pub(crate) exec: &'a Exec,
+    /// The descriptors of the command by their numbers inside.
+    pub(crate) passed: &'a [Passed],
+    pub(crate) tty: Option<Winsize>,
+    pub(crate) waits: bool,
+    /// Those that the stage makes.
+    pub(crate) mounts: &'a [MountStep],
+    pub(crate) traps: &'a [Trap],
 }
 
 /// A descriptor with these bytes that nobody can change any more.
@@ -55,10 +72,15 @@ pub(crate) fn contents(fd: BorrowedFd<'_>, most: usize) -> Sys<Vec<u8>> {
     }
 }
 
-/// `passed` are the descriptors of the command by their numbers inside.
-pub(crate) fn pack(plan: &Plan, exec: &Exec, passed: &[Passed], tty: Option<Winsize>) -> Sys<OwnedFd> {
-    let mut out = Writer(Vec::with_capacity(16 * 1024));
+pub(crate) fn pack(contents: &Contents<'_>) -> Sys<OwnedFd> {
+    let Contents { plan, exec, passed, tty, waits, mounts, traps } = contents;
+    let mut out = Writer(Vec::with_capacity(64 * 1024));
     out.bytes(plan.hostname.as_bytes());
+    out.list(mounts.iter(), Writer::mount);
+    out.list(traps.iter(), |out, trap| {
+        out.number(u64::from(trap.kind == Kind::Directory));
+        out.bytes(trap.path.as_bytes());
+    });
     out.list(plan.landlock.iter(), |out, (abi, rules)| {
         out.number(u64::from(*abi));
         out.list(rules.iter(), |out, rule| {
@@ -89,6 +111,7 @@ pub(crate) fn pack(plan: &Plan, exec: &Exec, passed: &[Passed], tty: Option<Wins
             out.number(u64::from(number));
         }
     });
+    out.number(u64::from(*waits));
     sealed("ringfence-parcel", &out.0)
 }
 
@@ -130,6 +153,49 @@ impl Writer {
         self.number(items.len() as u64);
         for item in items {
             each(self, item);
+        }
+    }
+
+    fn mount(&mut self, step: &MountStep) {
+        let mut named = |number: u64, path: &CString| {
+            self.number(number);
+            self.bytes(path.as_bytes());
+        };
+        match step {
+            MountStep::Dir { path, mode } => {
+                named(1, path);
+                self.number(u64::from(*mode));
+            }
+            MountStep::File { path } => named(2, path),
+            MountStep::Symlink { target, path } => {
+                named(3, path);
+                self.bytes(target.as_bytes());
+            }
+            MountStep::Bind { source, target, access } => {
+                named(4, target);
+                self.bytes(source.as_bytes());
+                self.number(match access {
+                    BindAccess::ReadOnly => 1,
+                    BindAccess::ReadWrite => 2,
+                    BindAccess::Device => 3,
+                    BindAccess::Disowned => 4,
+                });
+            }
+            MountStep::Tmpfs { target, mode, size } => {
+                named(5, target);
+                self.number(u64::from(*mode));
+                self.list(size.iter(), |out, size| out.number(*size));
+            }
+            MountStep::Proc { target } => named(6, target),
+            MountStep::Devpts { target } => named(7, target),
+            MountStep::Mask { target } => named(8, target),
+            MountStep::Seal { target } => named(9, target),
+            MountStep::Pin { target } => named(10, target),
+            MountStep::Replace { target, content } => {
+                named(11, target);
+                self.bytes(content);
+            }
+            MountStep::ReadOnly { target } => named(12, target),
         }
     }
 
@@ -182,6 +248,42 @@ impl<'a> Reader<'a> {
         Some(items)
     }
 
+    fn mount(&mut self) -> Option<MountStep> {
+        let (number, target) = (self.number()?, self.text()?);
+        Some(match number {
+            1 => MountStep::Dir { path: target, mode: self.small()? },
+            2 => MountStep::File { path: target },
+            3 => MountStep::Symlink { path: target, target: self.text()? },
+            4 => MountStep::Bind {
+                target,
+                source: self.text()?,
+                access: match self.number()? {
+                    1 => BindAccess::ReadOnly,
+                    2 => BindAccess::ReadWrite,
+                    3 => BindAccess::Device,
+                    4 => BindAccess::Disowned,
+                    _ => return None,
+                },
+            },
+            5 => MountStep::Tmpfs {
+                target,
+                mode: self.small()?,
+                size: self.list(Self::number)?.into_iter().next(),
+            },
+            6 => MountStep::Proc { target },
+            7 => MountStep::Devpts { target },
+            8 => MountStep::Mask { target },
+            9 => MountStep::Seal { target },
+            10 => MountStep::Pin { target },
+            11 => {
+                let length = self.small()?;
+                MountStep::Replace { target, content: self.take(length)?.to_vec() }
+            }
+            12 => MountStep::ReadOnly { target },
+            _ => return None,
+        })
+    }
+
     fn program(&mut self) -> Option<Vec<libc::sock_filter>> {
         self.list(|from| {
             Some(libc::sock_filter {
@@ -195,6 +297,11 @@ impl<'a> Reader<'a> {
 
     fn parcel(&mut self) -> Option<Parcel> {
         let hostname = self.text()?;
+        let mounts = self.list(Self::mount)?;
+        let traps = self.list(|from| {
+            let kind = if from.flag()? { Kind::Directory } else { Kind::File };
+            Some(Trap { kind, path: from.text()? })
+        })?;
         let landlock = self.list(|from| {
             let abi = from.small()?;
             let rule =
@@ -203,9 +310,9 @@ impl<'a> Reader<'a> {
         })?;
         let plan = Plan {
             hostname,
-            mounts: vec![],
+            mounts,
             strangers: None,
-            traps: vec![],
+            traps,
             landlock: landlock.into_iter().next(),
             without_tcp: self.flag()?,
             rlimits: self.list(|from| {
@@ -231,7 +338,7 @@ impl<'a> Reader<'a> {
                 ws_ypixel: from.small()?,
             })
         })?;
-        Some(Parcel { plan, exec, tty: tty.into_iter().next() })
+        Some(Parcel { plan, exec, tty: tty.into_iter().next(), waits: self.flag()? })
     }
 }
 
@@ -243,9 +350,29 @@ mod tests {
     fn plan() -> Plan {
         Plan {
             hostname: c"fence".into(),
-            mounts: vec![],
+            mounts: vec![
+                MountStep::Dir { path: c"/d".into(), mode: 0o755 },
+                MountStep::File { path: c"/f".into() },
+                MountStep::Symlink { target: c"d".into(), path: c"/l".into() },
+                MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::ReadOnly },
+                MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::ReadWrite },
+                MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::Device },
+                MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::Disowned },
+                MountStep::Tmpfs { target: c"/tmp".into(), mode: 0o1777, size: Some(1 << 40) },
+                MountStep::Tmpfs { target: c"/home".into(), mode: 0o700, size: None },
+                MountStep::Proc { target: c"/proc".into() },
+                MountStep::Devpts { target: c"/dev/pts".into() },
+                MountStep::Mask { target: c"/m".into() },
+                MountStep::Seal { target: c"/seal".into() },
+                MountStep::Pin { target: c"/pin".into() },
+                MountStep::Replace { target: c"/r".into(), content: b"\0\n".to_vec() },
+                MountStep::ReadOnly { target: c"/ro".into() },
+            ],
             strangers: None,
-            traps: vec![],
+            traps: vec![
+                Trap { path: c"/trap".into(), kind: Kind::File },
+                Trap { path: c"/traps".into(), kind: Kind::Directory },
+            ],
             landlock: Some((
                 7,
                 vec![
@@ -272,26 +399,35 @@ mod tests {
         }
     }
 
+    fn packed(plan: &Plan, exec: &Exec, tty: Option<Winsize>) -> OwnedFd {
+        let (passed, mounts, traps) = (&exec.passed, &plan.mounts, &plan.traps);
+        pack(&Contents { plan, exec, passed, tty, waits: true, mounts, traps }).unwrap()
+    }
+
     #[test]
     fn what_is_packed_is_unpacked() {
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 1, ws_ypixel: 2 };
-        let fd = pack(&plan(), &exec(), &exec().passed, Some(size)).unwrap();
+        let (plan, exec) = (plan(), exec());
+        let fd = packed(&plan, &exec, Some(size));
         let parcel = unpack(fd.as_fd()).unwrap();
-        assert_eq!(parcel.plan.landlock, plan().landlock);
-        assert_eq!(parcel.plan.rlimits, plan().rlimits);
-        assert_eq!(parcel.plan.filter.len(), plan().filter.len());
+        assert_eq!(parcel.plan.mounts, plan.mounts);
+        assert_eq!(parcel.plan.traps, plan.traps);
+        assert!(parcel.waits);
+        assert_eq!(parcel.plan.landlock, plan.landlock);
+        assert_eq!(parcel.plan.rlimits, plan.rlimits);
+        assert_eq!(parcel.plan.filter.len(), plan.filter.len());
         assert!(parcel.plan.without_tcp && parcel.plan.supervised);
         assert!(parcel.plan.unsupervised_filter.is_some());
-        assert_eq!(parcel.exec.argv.strings(), exec().argv.strings());
-        assert_eq!(parcel.exec.env.strings(), exec().env.strings());
-        assert_eq!(parcel.exec.passed, exec().passed);
+        assert_eq!(parcel.exec.argv.strings(), exec.argv.strings());
+        assert_eq!(parcel.exec.env.strings(), exec.env.strings());
+        assert_eq!(parcel.exec.passed, exec.passed);
         assert_eq!(parcel.tty.map(|size| size.ws_col), Some(80));
         assert_eq!(rustix::io::write(&fd, b"x"), Err(Errno::PERM), "nobody can change it any more");
     }
 
     #[test]
     fn what_is_cut_or_longer_is_refused() {
-        let fd = pack(&plan(), &exec(), &[], None).unwrap();
+        let fd = packed(&plan(), &exec(), None);
         let bytes = contents(fd.as_fd(), LARGEST).unwrap();
         for wrong in [&bytes[..bytes.len() - 1], &bytes[..7], &[], &[&bytes[..], b"x"].concat()] {
             let fd = sealed("wrong", wrong).unwrap();

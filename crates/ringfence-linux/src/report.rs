@@ -155,11 +155,18 @@ pub enum Message {
     Another,
     /// Host → the keeper of such a command, with a descriptor: the command has it under this number.
     Given { target: i32 },
+    /// The helper → host, with pid 1's descriptor: a sandbox is [begun](crate::early).
+    Begun { pid: i32 },
+    /// Host → pid 1 of such a sandbox, with the [parcel](crate::parcel), after the descriptors that it needs.
+    Parcel,
     /// The last word before such a command starts. With rows it gets a terminal of this size.
     Begin { rows: u16, columns: u16 },
 }
 
 const SIZE: usize = 32;
+
+/// See [`Message::send_with`].
+pub const MOST_DESCRIPTORS: usize = 8;
 
 impl Message {
     fn encode(self) -> [u8; SIZE] {
@@ -181,6 +188,8 @@ impl Message {
             Self::Tripwire => (13, 0, 0, 0, 0),
             Self::Processes => (14, 0, 0, 0, 0),
             Self::Enter => (15, 0, 0, 0, 0),
+            Self::Begun { pid } => (16, pid, 0, 0, 0),
+            Self::Parcel => (17, 0, 0, 0, 0),
         };
         let mut bytes = [0; SIZE];
         bytes[0..4].copy_from_slice(&tag.to_ne_bytes());
@@ -215,6 +224,8 @@ impl Message {
             13 => Self::Tripwire,
             14 => Self::Processes,
             15 => Self::Enter,
+            16 => Self::Begun { pid: a },
+            17 => Self::Parcel,
             _ => return None,
         })
     }
@@ -235,6 +246,28 @@ impl Message {
         sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
     }
 
+    /// With several descriptors, up to [`MOST_DESCRIPTORS`].
+    pub fn send_with(self, socket: BorrowedFd<'_>, descriptors: &[BorrowedFd<'_>]) -> Sys<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(Errno::TOOBIG);
+        }
+        sendmsg(socket, &[IoSlice::new(&self.encode())], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// What [`send_with`](Self::send_with) sent. Allocates.
+    pub fn receive_with_descriptors(socket: BorrowedFd<'_>) -> Sys<(Self, Vec<OwnedFd>)> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let message = Self::receive_into(socket, &mut ancillary)?;
+        let descriptors = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        Ok((message, descriptors.flatten().collect()))
+    }
+
     pub fn receive(socket: BorrowedFd<'_>) -> Sys<Self> {
         Self::receive_with_descriptor(socket).map(|(message, _)| message)
     }
@@ -242,27 +275,30 @@ impl Message {
     /// Receives one message and the descriptor that came with it. An end of the connection is
     /// `EPIPE`.
     pub fn receive_with_descriptor(socket: BorrowedFd<'_>) -> Sys<(Self, Option<OwnedFd>)> {
-        let mut bytes = [0; SIZE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = loop {
-            let mut slices = [IoSliceMut::new(&mut bytes)];
-            match recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
-                other => break other?,
-            }
-        };
+        let message = Self::receive_into(socket, &mut ancillary)?;
         let descriptor = ancillary.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
-        if received.bytes == 0 {
-            return Err(Errno::PIPE);
+        Ok((message, descriptor))
+    }
+
+    fn receive_into(socket: BorrowedFd<'_>, ancillary: &mut RecvAncillaryBuffer<'_>) -> Sys<Self> {
+        let mut bytes = [0; SIZE];
+        let received = loop {
+            let mut slices = [IoSliceMut::new(&mut bytes)];
+            match recvmsg(socket, &mut slices, ancillary, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                other => break other?,
+            }
+        };
+        match received.bytes {
+            0 => Err(Errno::PIPE),
+            SIZE => Self::decode(&bytes).ok_or(Errno::BADMSG),
+            _ => Err(Errno::BADMSG),
         }
-        if received.bytes != SIZE {
-            return Err(Errno::BADMSG);
-        }
-        Self::decode(&bytes).map(|message| (message, descriptor)).ok_or(Errno::BADMSG)
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use crate::fuse::mount as fuse;
 use crate::landlock::{Rights, Ruleset};
 use crate::mounts;
-use crate::plan::{Exec, LOWEST_SOURCE, Passed, Plan};
+use crate::plan::{Exec, LOWEST_SOURCE, MountStep, Passed, Plan};
 use crate::report::{Message, Step};
 use crate::seccomp;
 use crate::sys::{self, Cloned, Sys};
@@ -45,6 +45,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) landlocked: bool,
     /// The command ends when the process that started it does. Pid 1 of a namespace needs no such tie.
     pub(crate) tied: bool,
+    /// So many of the plan's mounts are there already.
+    pub(crate) mounted: usize,
 }
 
 /// Who is who in a new user namespace.
@@ -106,13 +108,23 @@ pub(crate) fn report_failure(control: BorrowedFd<'_>, failure: Failure) {
 }
 
 fn init(stage: &Stage<'_>) -> Result<(), Failure> {
+    furnish(stage, found(stage.control, stage.maps)?)
+}
+
+/// What every sandbox begins with, whatever its plan. Returns the host's root.
+pub(crate) fn found(control: BorrowedFd<'_>, maps: Option<IdMaps<'_>>) -> Result<OwnedFd, Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
-    still_there(stage.control).or_fail(Step::DieWithParent)?;
-    write_id_maps(stage)?;
+    still_there(control).or_fail(Step::DieWithParent)?;
+    write_id_maps(maps)?;
     rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .or_fail(Step::PrivateMounts)?;
-    build_root(stage)?;
     sys::loopback_up().or_fail(Step::Loopback)?;
+    mounts::new_root().map_err(|(step, errno)| Failure { step, detail: 0, errno })
+}
+
+/// Builds what the plan says on that ground, and runs the command there.
+pub(crate) fn furnish(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
+    build_root(stage, host)?;
     sys::sethostname(&stage.plan.hostname).or_fail(Step::Hostname)?;
 
     if stage.wait_for_go {
@@ -189,8 +201,8 @@ pub(crate) fn become_reaper(name: &CStr, keep: &mut [RawFd]) -> Result<(), Failu
     Ok(())
 }
 
-pub(crate) fn write_id_maps(stage: &Stage<'_>) -> Result<(), Failure> {
-    let Some(maps) = stage.maps else { return Ok(()) };
+pub(crate) fn write_id_maps(maps: Option<IdMaps<'_>>) -> Result<(), Failure> {
+    let Some(maps) = maps else { return Ok(()) };
     write_file(c"/proc/self/setgroups", b"deny").or_fail(Step::UserMap)?;
     write_file(c"/proc/self/uid_map", maps.uid).or_fail(Step::UserMap)?;
     write_file(c"/proc/self/gid_map", maps.gid).or_fail(Step::UserMap)
@@ -201,20 +213,13 @@ fn write_file(path: &CStr, content: &[u8]) -> Sys<()> {
     rustix::io::write(&file, content).map(drop)
 }
 
-fn build_root(stage: &Stage<'_>) -> Result<(), Failure> {
+fn build_root(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
     let plan = stage.plan;
-    let host = mounts::new_root().map_err(|(step, errno)| Failure { step, detail: 0, errno })?;
     // As early as possible: the host gets ready to serve them meanwhile. Whose use it was could not be told
     // where several commands share a sandbox.
     let wanted = !plan.traps.is_empty() && !stage.exec.held;
     let traps = if wanted { make_traps(stage, host.as_fd()).ok() } else { None };
-    for (index, step) in plan.mounts.iter().enumerate() {
-        mounts::execute(host.as_fd(), stage.disowned, step).map_err(|errno| Failure {
-            step: Step::Mount,
-            detail: index,
-            errno,
-        })?;
-    }
+    mount_all(host.as_fd(), stage.disowned, &plan.mounts, stage.mounted)?;
     drop(host);
     // Without them the masks and doors below refuse as well, only silently.
     if let Some(traps) = traps
@@ -228,6 +233,23 @@ fn build_root(stage: &Stage<'_>) -> Result<(), Failure> {
     rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
     rustix::fs::rmdir(mounts::OLD_ROOT).or_fail(Step::DetachHost)?;
     mounts::make_read_only(c"/").or_fail(Step::SealRoot)
+}
+
+/// Makes the mounts of a plan, from a certain one on.
+pub(crate) fn mount_all(
+    host: BorrowedFd<'_>,
+    disowned: Option<BorrowedFd<'_>>,
+    mounts: &[MountStep],
+    first: usize,
+) -> Result<(), Failure> {
+    for (detail, step) in mounts.iter().enumerate().skip(first) {
+        mounts::execute(host, disowned, step).map_err(|errno| Failure {
+            step: Step::Mount,
+            detail,
+            errno,
+        })?;
+    }
+    Ok(())
 }
 
 /// The file system of the traps, whose device the host has from here on.

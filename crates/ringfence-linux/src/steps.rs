@@ -192,6 +192,7 @@ pub fn time_launch(plan: &Plan, exec: &Exec) -> Sys<Vec<Step>> {
         maps: Some(maps.borrow()),
         landlocked: false,
         tied: false,
+        mounted: 0,
     };
     let begin = now();
     clock.start();
@@ -217,7 +218,7 @@ pub fn time_launch(plan: &Plan, exec: &Exec) -> Sys<Vec<Step>> {
 
 fn init(clock: Clock, stage: &Stage<'_>) -> Sys<()> {
     let plan = stage.plan;
-    write_id_maps(stage).map_err(|failure| failure.errno)?;
+    write_id_maps(stage.maps).map_err(|failure| failure.errno)?;
     clock.lap(ID_MAPS);
     rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     clock.lap(PRIVATE);

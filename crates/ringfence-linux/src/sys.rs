@@ -35,7 +35,8 @@ pub fn clone(flags: c_int) -> Sys<Cloned> {
     #[expect(clippy::cast_sign_loss, reason = "flag bits")]
     {
         args.flags = (flags as u32 | libc::CLONE_PIDFD as u32).into();
-        args.exit_signal = libc::SIGCHLD as u64;
+        // A child of the caller's parent ends as the caller does.
+        args.exit_signal = if flags & libc::CLONE_PARENT == 0 { libc::SIGCHLD as u64 } else { 0 };
     }
     args.pidfd = (&raw mut pidfd) as u64;
     // SAFETY: `args` is valid for its size; without CLONE_VM the child has its own copy of memory and

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::launch::{End, LaunchError, Sandboxed};
+use crate::launch::{End, LaunchError, Sandboxed, reap_those_left};
 use crate::plan::Plan;
 use crate::report::{Message, Step};
 
@@ -110,9 +110,13 @@ pub fn attend(
             Ok((Message::Listener { .. }, Some(fd))) => {
                 attendant.listener(&fd);
                 listener = Some(fd);
+                reap_those_left();
             }
             Ok((Message::Held, _)) => attendant.held(),
-            Ok((Message::Unsupervised, _)) => attendant.unsupervised(),
+            Ok((Message::Unsupervised, _)) => {
+                attendant.unsupervised();
+                reap_those_left();
+            }
             Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
             Ok((Message::Tripwire, Some(device))) => attendant.tripwire(device),
             Ok((Message::Processes, Some(processes))) => attendant.processes(processes),

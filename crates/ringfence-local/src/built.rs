@@ -13,7 +13,7 @@ use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Precision, Shared};
 use ringfence_linux::supervisor::{self, Watched};
-use ringfence_linux::{fuse, keeper, landlock};
+use ringfence_linux::{early, fuse, keeper, landlock};
 use ringfence_model::{Access, Assurance, Layer, Policy, PolicyMode, Result};
 use rustix::fs::{Mode, OFlags};
 
@@ -454,6 +454,9 @@ impl Ready<'_> {
         stdio: Stdio,
         place: Place<'_>,
     ) -> std::result::Result<Sandboxed, LaunchError> {
+        if self.built.launcher != Launcher::Native {
+            early::forget();
+        }
         match (&self.built.helper, self.built.launcher) {
             (Some(helper), _) => helper.launch(&self.plan, exec, stdio, place),
             (None, Launcher::Native | Launcher::Bwrap) => launch(&self.plan, exec, stdio, place),

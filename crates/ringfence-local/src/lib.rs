@@ -65,6 +65,15 @@ pub use native::Native as Fence;
 pub use ringfence_linux::bwrap::{STAGE_ARGUMENT, run_stage};
 #[cfg(target_os = "linux")]
 pub use ringfence_linux::confine::confine;
+#[cfg(target_os = "linux")]
+pub use ringfence_linux::early::forget as forget_sandbox;
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt::Seatbelt as Fence;
 pub use streams::{CallersTerminal, Streams};
+
+/// For a program whose first act is to make a sandbox, while it has one thread only: begins it before its policy is
+/// known. See [`ringfence_linux::early`].
+#[cfg(target_os = "linux")]
+pub fn begin_sandbox() {
+    ringfence_linux::early::begin(view::ground());
+}

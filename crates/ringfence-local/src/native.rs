@@ -314,7 +314,6 @@ impl Run<'_> {
         let limits = &self.ground.limits;
         let mut group = None;
         let mut place = || {
-            (self.events)(ExecEvent::Launched);
             let made = limits.group()?;
             if let Some(tell) = self.on_gauge {
                 tell(made.gauge());
@@ -326,9 +325,6 @@ impl Run<'_> {
         let place: Place<'_> = if limits.needs_cgroup() { Some(&mut place) } else { None };
         let sandbox =
             self.ready.launch(self.exec, stdio, place).map_err(|error| self.launch_failed(error))?;
-        if !limits.needs_cgroup() {
-            (self.events)(ExecEvent::Launched);
-        }
         drop(ours);
         let outcome = serve(&sandbox);
         if let Some(group) = group {

@@ -44,7 +44,34 @@ enum Node {
 /// long.
 type Nodes = BTreeMap<OsString, Node>;
 
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+const DEVICES: [&CStr; 6] =
+    [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"];
+
+/// What every view begins with, whatever the policy: `/proc`, and a `/dev` with single harmless nodes. Binding the
+/// host's whole directory would let the sandbox open any device its user can.
+#[must_use]
+pub fn ground() -> Vec<MountStep> {
+    let mut steps = vec![MountStep::Dir { path: c"/dev".into(), mode: 0o755 }];
+    for device in DEVICES {
+        let [path, source, target] = [device, device, device].map(CString::from);
+        steps.push(MountStep::File { path });
+        steps.push(MountStep::Bind { source, target, access: BindAccess::Device });
+    }
+    steps.push(MountStep::Dir { path: c"/dev/pts".into(), mode: 0o755 });
+    steps.push(MountStep::Devpts { target: c"/dev/pts".into() });
+    for (target, path) in [
+        (c"pts/ptmx", c"/dev/ptmx"),
+        (c"/proc/self/fd", c"/dev/fd"),
+        (c"/proc/self/fd/0", c"/dev/stdin"),
+        (c"/proc/self/fd/1", c"/dev/stdout"),
+        (c"/proc/self/fd/2", c"/dev/stderr"),
+    ] {
+        steps.push(MountStep::Symlink { target: target.into(), path: path.into() });
+    }
+    steps.push(MountStep::Dir { path: c"/proc".into(), mode: 0o555 });
+    steps.push(MountStep::Proc { target: c"/proc".into() });
+    steps
+}
 
 /// Lays out the view. `cwd` must be visible in it. With a supervisor, writes to protected names in private
 /// directories are refused by it; without one, such names are occupied by files that can't be written.
@@ -54,10 +81,10 @@ pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> 
     if supervised {
         view.kept = kept(&nodes);
     }
+    view.mounts = ground();
     view.rule("/", Rights::List)?;
-    view.device_directory()?;
-    view.dir(Path::new("/proc"), 0o555)?;
-    view.mounts.push(MountStep::Proc { target: c_path(Path::new("/proc"))? });
+    view.rule("/dev", Rights::Device)?;
+    view.rule("/dev/shm", Rights::Write)?;
     view.rule("/proc", Rights::Read)?;
 
     let mut placed = Nodes::new();
@@ -194,36 +221,6 @@ impl View {
 
     fn write_rights(&self, path: &Path) -> Rights {
         if self.kept.iter().any(|kept| kept == path) { Rights::Kept } else { Rights::Write }
-    }
-
-    fn symlink(&mut self, target: &str, path: &str) -> Result<()> {
-        self.mounts
-            .push(MountStep::Symlink { target: c_path(Path::new(target))?, path: c_path(Path::new(path))? });
-        Ok(())
-    }
-
-    /// A `/dev` with single harmless nodes: binding the host's whole directory would let the sandbox open
-    /// any device its user can.
-    fn device_directory(&mut self) -> Result<()> {
-        self.dir(Path::new("/dev"), 0o755)?;
-        for name in DEVICES {
-            let path = Path::new("/dev").join(name);
-            self.mounts.push(MountStep::File { path: c_path(&path)? });
-            self.mounts.push(MountStep::Bind {
-                source: c_path(&path)?,
-                target: c_path(&path)?,
-                access: BindAccess::Device,
-            });
-        }
-        self.dir(Path::new("/dev/pts"), 0o755)?;
-        self.mounts.push(MountStep::Devpts { target: c_path(Path::new("/dev/pts"))? });
-        self.symlink("pts/ptmx", "/dev/ptmx")?;
-        self.symlink("/proc/self/fd", "/dev/fd")?;
-        self.symlink("/proc/self/fd/0", "/dev/stdin")?;
-        self.symlink("/proc/self/fd/1", "/dev/stdout")?;
-        self.symlink("/proc/self/fd/2", "/dev/stderr")?;
-        self.rule("/dev", Rights::Device)?;
-        self.rule("/dev/shm", Rights::Write)
     }
 
     fn place(&mut self, placed: &mut Nodes, path: &Path, node: Node) -> Result<()> {

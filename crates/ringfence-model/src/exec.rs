@@ -63,9 +63,6 @@ impl ExecRequest {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ExecEvent {
-    /// The sandbox is being built, by another process: whoever starts it has nothing to do until the command
-    /// runs.
-    Launched,
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
     Violation(Box<Violation>),

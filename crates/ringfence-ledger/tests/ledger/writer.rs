@@ -34,7 +34,8 @@ fn closing_with_the_result_writes_start_and_end() {
     let home = Home::new();
     let recorder = writer(&home);
     let id = recorder.start(shell("true"));
-    recorder.finish_and_close(id, &result(0));
+    recorder.finish(id, &result(0));
+    recorder.close();
     assert_eq!(home.open().execution(id).unwrap().unwrap().status, Status::Finished);
 }
 

@@ -115,7 +115,6 @@ impl<'a> Run<'a> {
             events(ExecEvent::Violation(Box::new(violation.clone())));
             self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
         };
-        events(ExecEvent::Launched);
         let (end, output) = self.listening(&report, || match streams {
             Streams::Inherit(fds) => Ok((self.inherited(fds)?, Collected::default())),
             Streams::Capture => self.captured(events),

@@ -1,0 +1,174 @@
+//! A sandbox that is begun before anybody knows what it will be.
+//!
+//! Making namespaces takes as long as reading a configuration and planning from it, and neither needs the other. So
+//! a program that will make one sandbox calls [`begin`] first thing. A helper is cloned from it while it is small,
+//! makes pid 1 of a sandbox as *our* child, and ends. That pid 1 does what no policy decides
+//! ([`stage::found`], and the mounts that every plan begins with) and waits. [`launch`](crate::launch::launch) sends it the plan and the command
+//! as a [parcel](crate::parcel), instead of cloning them with a process.
+//!
+//! Nothing but this code runs in it until then. It ends when this process does, or at [`forget`].
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+use rustix::termios::Winsize;
+
+use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair, leave_behind};
+use crate::parcel::{self, Parcel};
+use crate::plan::{Exec, MountStep, Plan};
+use crate::report::{Message, Step};
+use crate::stage::{self, Failure, OrFail, Stage};
+use crate::sys::{self, Cloned, Sys};
+
+static BEGUN: Mutex<Option<Begun>> = Mutex::new(None);
+
+#[derive(Debug)]
+struct Begun {
+    helper: OwnedFd,
+    /// The host's end.
+    control: OwnedFd,
+    ground: Vec<MountStep>,
+}
+
+/// Begins a sandbox, which the first [`launch`](crate::launch::launch) of this process takes, if its plan begins
+/// with the mounts of `ground`. Where that is not possible nothing happens: a launch does all of it then, and says
+/// what is wrong.
+///
+/// To be called while this process has one thread only: what is begun allocates, and a thread that is not there
+/// any more could hold the allocator's lock.
+pub fn begin(ground: Vec<MountStep>) {
+    let Ok((host, inside)) = control_pair() else { return };
+    if !has_one_thread() {
+        return;
+    }
+    match sys::clone(0) {
+        Ok(Cloned::Child) => {
+            drop(host);
+            help(inside.as_fd(), &ground)
+        }
+        Ok(Cloned::Parent { pidfd, .. }) => {
+            *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(Begun { helper: pidfd, control: host, ground });
+        }
+        Err(_) => {}
+    }
+}
+
+/// Ends what was begun and will not be used.
+pub fn forget() {
+    if let Some(sandboxed) = take().and_then(Begun::sandboxed) {
+        sandboxed.kill();
+    }
+}
+
+fn has_one_thread() -> bool {
+    // A link for itself, one for its parent, and one for each thread.
+    rustix::fs::stat(c"/proc/self/task").is_ok_and(|task| task.st_nlink == 3)
+}
+
+/// The helper: makes pid 1, and tells whose it is.
+fn help(control: BorrowedFd<'_>, ground: &[MountStep]) -> ! {
+    let maps = Maps::identity();
+    match sys::clone(NAMESPACES | libc::CLONE_PARENT) {
+        Ok(Cloned::Child) => {
+            let code = match wait_for_parcel(control, &maps, ground) {
+                Ok(()) => 0,
+                Err(failure) => {
+                    stage::report_failure(control, failure);
+                    1
+                }
+            };
+            sys::exit_now(code)
+        }
+        Ok(Cloned::Parent { pid, pidfd }) => {
+            // If the host is gone, so is pid 1, soon.
+            let _ = Message::Begun { pid }.send(control, Some(pidfd.as_fd()));
+            sys::exit_now(0)
+        }
+        // The end of the socket says it.
+        Err(_) => sys::exit_now(1),
+    }
+}
+
+/// What is pid 1 of a sandbox that was begun. A failure is told when somebody wants the sandbox.
+fn wait_for_parcel(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) -> Result<(), Failure> {
+    let founded = stage::found(control, Some(maps.borrow()))
+        .and_then(|host| stage::mount_all(host.as_fd(), None, ground, 0).map(|()| host));
+    let (message, mut received) = Message::receive_with_descriptors(control).or_fail(Step::Parcel)?;
+    if message != Message::Parcel || received.is_empty() {
+        return Err(Errno::BADMSG).or_fail(Step::Parcel);
+    }
+    let host = founded?;
+    let (packed, more) = (received.remove(0), received);
+    let Parcel { plan, exec, tty, waits } = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
+    drop(packed);
+    let standard = if tty.is_some() { 0 } else { 3 };
+    let (stdio, disowned) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Parcel)?;
+    let mut numbers = [-1; 3];
+    for (number, fd) in numbers.iter_mut().zip(stdio) {
+        *number = fd.as_raw_fd();
+    }
+    let stage = Stage {
+        plan: &plan,
+        exec: &exec,
+        passed: &[],
+        stdio: numbers,
+        tty,
+        control,
+        wait_for_go: waits,
+        disowned: disowned.first().map(AsFd::as_fd),
+        maps: None,
+        landlocked: false,
+        tied: false,
+        mounted: ground.len(),
+    };
+    stage::furnish(&stage, host)
+}
+
+impl Begun {
+    /// Waits until pid 1 is there. None when it cannot be: the socket ends then.
+    fn sandboxed(self) -> Option<Sandboxed> {
+        let heard = Message::receive_with_descriptor(self.control.as_fd());
+        leave_behind(self.helper);
+        match heard {
+            Ok((Message::Begun { pid }, Some(pidfd))) => {
+                Some(Sandboxed { pid, pidfd, control: self.control, end: End::Kill })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn take() -> Option<Begun> {
+    BEGUN.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// The sandbox that was begun, if it fits, told what it is to be.
+pub(crate) fn continue_with(
+    plan: &Plan,
+    exec: &Exec,
+    stdio: [RawFd; 3],
+    tty: Option<Winsize>,
+    disowned: Option<BorrowedFd<'_>>,
+    waits: bool,
+) -> Sys<Option<Sandboxed>> {
+    let Some(begun) = take() else { return Ok(None) };
+    if !plan.mounts.starts_with(&begun.ground) || !exec.passed.is_empty() || exec.held {
+        begun.sandboxed().inspect(Sandboxed::kill);
+        return Ok(None);
+    }
+    let (mounts, traps) = (&plan.mounts, &plan.traps);
+    let packed = parcel::pack(&parcel::Contents { plan, exec, passed: &[], tty, waits, mounts, traps })?;
+    let mut descriptors = vec![packed.as_fd()];
+    if tty.is_none() {
+        descriptors.extend(stdio.map(sys::borrow));
+    }
+    descriptors.extend(disowned);
+    // Pid 1 may not be there yet; it finds this when it is.
+    match Message::Parcel.send_with(begun.control.as_fd(), &descriptors) {
+        // Or it never will be.
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(begun.sandboxed()),
+        Err(errno) => Err(errno),
+    }
+}
