@@ -10,10 +10,11 @@ use ringfence_local::guest::wire::{Ask, Start, VERSION};
 use ringfence_model::{Error, ErrorKind, Result};
 use serde_json::json;
 
+use crate::engine::attached::Attached;
 use crate::engine::containers::Extras;
 use crate::engine::{Endpoint, Engine};
 use crate::filter;
-use crate::guest::link::Listeners;
+use crate::guest::link::{COMMAND, Listeners};
 use crate::guest::{self, GuestProgram, Link, inside};
 use crate::images::{Images, LABEL_BUILD};
 use crate::lifecycle::{Forgetful, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
@@ -152,6 +153,7 @@ impl Maker {
         let mut notes: Vec<String> = spec.notes.iter().map(ToString::to_string).collect();
         let mut fresh = true;
         let mut label = None;
+        let mut tie = None;
         let afterwards = if scope_key.is_some() {
             let _turn = self.turn(&spec.name).await;
             let outcome = wanted.ensure(&engine).await?;
@@ -168,7 +170,8 @@ impl Maker {
             }
             Afterwards::Keep
         } else {
-            Afterwards::Remove { _tie: Mutex::new(wanted.make_tied(&engine).await?) }
+            tie = Some(wanted.make_tied(&engine).await?);
+            Afterwards::Remove { held_by: Mutex::default() }
         };
         let label = label.as_deref().unwrap_or_default();
         let opened = match runner {
@@ -179,7 +182,8 @@ impl Maker {
                 plain(&engine, &spec, options, &Masks::default(), why).await
             }
             Runner::Guest(_) => {
-                link(&engine, &spec, own, options).await.map(|link| Way::Guest(Box::new(link)))
+                let running = tie.take();
+                link(&engine, &spec, own, options, running).await.map(|link| Way::Guest(Box::new(link)))
             }
         };
         let way = match opened {
@@ -197,6 +201,9 @@ impl Maker {
                 });
             }
         };
+        if let (Afterwards::Remove { held_by }, tie @ Some(_)) = (&afterwards, tie) {
+            *held_by.lock().unwrap_or_else(PoisonError::into_inner) = tie;
+        }
         let held = match (&register, &afterwards) {
             (Some(register), Afterwards::Keep) => register.hold(&spec.name)?,
             _ => None,
@@ -337,6 +344,7 @@ impl Runner {
                 }],
                 labels: BTreeMap::from([(guest::LABEL.to_owned(), program.tag.clone())]),
                 seccomp,
+                main: Some(COMMAND.map(str::to_owned).to_vec()),
                 ..Extras::default()
             },
             Self::Plain { label, .. } => Extras {
@@ -373,6 +381,7 @@ async fn link(
     spec: &ContainerSpec,
     own: &ProviderOptions,
     options: &CreateOptions,
+    running: Option<Attached>,
 ) -> Result<Link> {
     let approval = options.hooks.approval.clone();
     let mut launch = json!({ "launcher": "landlock", "shellCommand": guest::SHELL });
@@ -388,7 +397,7 @@ async fn link(
         ask: approval.as_ref().map(Ask::of),
     };
     let listeners = Listeners { approval, background: options.hooks.background.clone() };
-    Link::open(engine, &spec.name, start, spec.path_map(), listeners).await
+    Link::open(engine, &spec.name, running, start, spec.path_map(), listeners).await
 }
 
 pub(crate) fn now_ms() -> u64 {

@@ -29,8 +29,9 @@ pub(crate) enum Elsewhere {
 pub(crate) enum Afterwards {
     /// The next sandbox of the scope uses it.
     Keep,
-    /// It is removed; also when this process is killed, since it ends with this connection.
-    Remove { _tie: Mutex<Attached> },
+    /// It is removed; also when this process is killed, since it ends with this connection, or with the guest's where the guest is what
+    /// it runs.
+    Remove { held_by: Mutex<Option<Attached>> },
 }
 
 /// A container with a shell that remembers, and others by name.
@@ -152,7 +153,10 @@ impl Sandbox for DockerSandbox {
                 return Ok(());
             }
             self.named().clear();
-            self.way.close().await;
+            // What is removed as a whole need not end by itself first.
+            if matches!(self.afterwards, Afterwards::Keep) {
+                self.way.close().await;
+            }
             self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
             match &self.afterwards {
                 Afterwards::Keep => Ok(()),

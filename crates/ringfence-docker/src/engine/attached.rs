@@ -1,6 +1,7 @@
 //! A program in a container, with its streams.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
@@ -73,9 +74,14 @@ impl Engine {
         }
     }
 
-    /// The input of a container that is tied to it: the container ends when what is given here is dropped.
+    /// The streams of a container that is tied to them: it ends when what is given here is dropped.
     pub(crate) async fn tie(&self, container: &str) -> Result<Attached> {
-        let options = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stream(true).build();
+        let options = AttachContainerOptionsBuilder::default()
+            .stdin(true)
+            .stdout(true)
+            .stderr(true)
+            .stream(true)
+            .build();
         let (docker, name) = (self.docker().clone(), container.to_owned());
         let what = format!("attach to the container {container}");
         let attached = self
@@ -86,8 +92,10 @@ impl Engine {
 
     /// How a program that was attached ended. Its streams end a moment before the engine knows.
     pub(crate) async fn exit_code(&self, id: &str) -> Result<i32> {
-        const TRIES: u32 = 300;
-        for _ in 0..TRIES {
+        const PATIENCE: Duration = Duration::from_secs(6);
+        let mut pause = Duration::from_millis(1);
+        let mut waited = Duration::ZERO;
+        while waited < PATIENCE {
             let (docker, its) = (self.docker().clone(), id.to_owned());
             let state = self
                 .call("tell how a program ended", QUICK, async move { docker.inspect_exec(&its).await })
@@ -97,7 +105,9 @@ impl Engine {
             {
                 return Ok(i32::try_from(code).unwrap_or(-1));
             }
-            self.pause(std::time::Duration::from_millis(20)).await;
+            self.pause(pause).await;
+            waited += pause;
+            pause = (pause * 2).min(Duration::from_millis(100));
         }
         Err(Error::new(ErrorKind::Timeout, "a program in the container closed its output and did not end"))
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use bollard::models::{
-    ContainerCreateBody, HostConfig, Mount as WireMount, MountBindOptions, MountBindOptionsPropagationEnum,
-    MountType, ResourcesUlimits,
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount as WireMount, MountBindOptions,
+    MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
 };
 use bollard::query_parameters::{
     ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,
@@ -35,6 +35,8 @@ pub struct Extras {
     pub seccomp: Option<String>,
     /// It ends, and is removed, with the connection to it; see [`Engine::tie`].
     pub tied: bool,
+    /// What a tied one runs, instead of nothing.
+    pub main: Option<Vec<String>>,
     /// Nothing but `sh` is needed inside, and what processes leave behind is collected: with a guest that is the guest's work.
     pub keeper: bool,
     /// Paths of the container that are covered with nothing.
@@ -212,6 +214,10 @@ fn body(spec: &ContainerSpec, extras: &Extras) -> Result<ContainerCreateBody> {
         // Said although they are the defaults: an engine may be configured to have others.
         privileged: Some(false),
         auto_remove: Some(extras.tied),
+        // What a tied container says is heard by whoever is tied to it, and written down nowhere.
+        log_config: extras
+            .tied
+            .then(|| HostConfigLogConfig { typ: Some("none".to_owned()), ..HostConfigLogConfig::default() }),
         ipc_mode: Some("private".to_owned()),
         publish_all_ports: Some(false),
         masked_paths: (!extras.hidden.is_empty()).then(|| with(&ALWAYS_HIDDEN, &extras.hidden)),
@@ -226,6 +232,7 @@ fn body(spec: &ContainerSpec, extras: &Extras) -> Result<ContainerCreateBody> {
         env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         entrypoint: Some(vec![]),
         cmd: Some(match (extras.keeper, extras.tied) {
+            (false, true) if extras.main.is_some() => extras.main.clone().unwrap_or_default(),
             (false, true) => TIED.map(str::to_owned).to_vec(),
             (false, false) => IDLE.map(str::to_owned).to_vec(),
             (true, true) => ["sh", "-c", KEEPER_TIED].map(str::to_owned).to_vec(),

@@ -21,6 +21,9 @@ use super::asking::Asking;
 use crate::engine::attached::{Attached, Pieces, Program};
 use crate::engine::{Engine, Task};
 
+/// How a guest is called.
+pub(crate) const COMMAND: [&str; 2] = [TARGET, GUEST_ARGUMENT];
+
 /// How long a guest may take to build its fence, on a machine with other things to do.
 const START: Duration = Duration::from_secs(60);
 
@@ -102,15 +105,19 @@ pub(crate) struct Listeners {
 }
 
 impl Link {
-    /// Starts the guest in a running container and waits until its fence stands.
+    /// Starts the guest in a running container, unless it is what the container runs (`running`), and waits until its fence stands.
     pub(crate) async fn open(
         engine: &Engine,
         container: &str,
+        running: Option<Attached>,
         start: Start,
         map: PathMap,
         listeners: Listeners,
     ) -> Result<Self> {
-        let attached = engine.attach(container, Program::new([TARGET, GUEST_ARGUMENT])).await?;
+        let attached = match running {
+            Some(attached) => attached,
+            None => engine.attach(container, Program::new(COMMAND)).await?,
+        };
         let (orders, queue) = mpsc::unbounded_channel();
         let (tell, told) = oneshot::channel();
         let asking = listeners.approval.map(|approval| Asking::new(approval, map, orders.clone()));
