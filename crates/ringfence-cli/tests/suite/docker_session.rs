@@ -131,6 +131,13 @@ async fn the_tools_server_works_in_a_container() {
         assert_eq!(written["ok"], Value::Bool(true), "{written}");
         let said = call(&client, "bash", json!({ "command": "cat /workspace/b" })).await;
         assert_eq!(said["stdout"], "by tool\n", "{said}");
+        let (language, code) = match image {
+            FULL => ("python", "print(open('b').read().strip()); open('made', 'w').write('x')"),
+            _ => ("shell", "echo no bash here"),
+        };
+        let ran = call(&client, "run_code", json!({ "language": language, "code": code })).await;
+        let (said, status) = if image == FULL { ("by tool\n", 0) } else { ("", 127) };
+        assert_eq!((&ran["stdout"], &ran["exitCode"]), (&json!(said), &json!(status)), "{ran}");
         // Last: with a guest, a person is asked, and what comes after waits.
         let secret = call(&client, "bash", json!({ "command": "cat /workspace/.env" })).await;
         assert!(!secret.to_string().contains("canary"), "{secret}");

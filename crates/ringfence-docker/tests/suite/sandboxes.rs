@@ -104,3 +104,42 @@ fn a_person_is_asked_while_the_call_waits_inside() {
     }
     assert_eq!(*settled.lock().unwrap(), [Decision::AllowOnce]);
 }
+
+#[test]
+fn code_runs_in_the_image_of_its_language_and_nothing_is_left() {
+    use ringfence_docker::code::{CodeImage, CodeImages};
+    use ringfence_docker::testing::{BUSYBOX, FULL};
+    let Some(world) = World::new() else { return };
+    let mut images = CodeImages::default();
+    for (language, image, command) in [
+        ("python", FULL, ["python3", "-"]),
+        ("shell", BUSYBOX, ["sh", "-s"]),
+        ("awk", BUSYBOX, ["awk", "-f-"]),
+    ] {
+        let command = command.map(str::to_owned).to_vec();
+        images.set(language, CodeImage { image: image.to_owned(), command }).unwrap();
+    }
+    let code = |language: &str, code: &str| {
+        let image = images.get(language).unwrap();
+        let limit = Duration::from_secs(20);
+        wait(Box::pin(world.provider.run_code(world.options(json!({})), image, code, limit, &|_| ())))
+            .unwrap()
+    };
+    let result = code("python", "import sys; print(6 * 7); open('made', 'w').write('x'); sys.exit(4)");
+    assert_eq!((text(&result.stdout).as_str(), result.exit_code), ("42\n", 4), "{result:?}");
+    assert!(world.project.join("made").exists());
+    let result = code("shell", "x=7; echo $((6 * x)); readlink -f /bin/ls");
+    assert_eq!(text(&result.stdout), "42\n/usr/bin/busybox\n", "{result:?}");
+    assert_eq!(text(&code("awk", "BEGIN { print 6 * 7 }").stdout), "42\n");
+    let image = images.get("shell").unwrap();
+    let endless = "while :; do :; done";
+    let limit = Duration::from_millis(700);
+    let late =
+        wait(Box::pin(world.provider.run_code(world.options(json!({})), image, endless, limit, &|_| ())));
+    assert!(late.unwrap().timed_out);
+    let missing = CodeImage { image: "example/none:1".to_owned(), command: vec!["x".to_owned()] };
+    let none = world.provider.run_code(world.options(json!({})), &missing, "", limit, &|_| ());
+    assert_eq!(wait(Box::pin(none)).unwrap_err().kind, ErrorKind::NotFound);
+    let mark = format!("label=ringfence.workspace={}", world.project.display());
+    assert_eq!(world.docker(&["ps", "-aq", "--filter", &mark]), "", "all are removed");
+}

@@ -80,8 +80,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Writes the code to a file only where its language needs one.
-    pub(crate) fn new(language: &Language, code: &str, workspace: &Workspace) -> Result<Self> {
+    /// Writes the code to a file only where its language needs one. `seen` is where the sandbox has the workspace.
+    pub(crate) fn new(language: &Language, code: &str, workspace: &Workspace, seen: &Path) -> Result<Self> {
         let needs_file = language.command.iter().any(|word| word.contains(FILE));
         let file = needs_file.then(|| {
             let name = format!(".ringfence-code-{}{}", uuid::Uuid::now_v7().simple(), language.extension);
@@ -91,14 +91,13 @@ impl Prepared {
                 PathBuf::from(name)
             }
         });
-        let root = workspace.host_path();
         let mut words = vec![];
         for word in &language.command {
-            let host = file.as_ref().map(|file| root.join(file).display().to_string()).unwrap_or_default();
-            words.push(quoted(&word.replace(FILE, &host)));
+            let inside = file.as_ref().map(|file| seen.join(file).display().to_string()).unwrap_or_default();
+            words.push(quoted(&word.replace(FILE, &inside)));
         }
         let command =
-            format!("( cd -- {} && exec {} )", quoted(&root.display().to_string()), words.join(" "));
+            format!("( cd -- {} && exec {} )", quoted(&seen.display().to_string()), words.join(" "));
         let stdin = if let Some(file) = &file {
             workspace.write(file, code.as_bytes())?;
             vec![]
@@ -199,13 +198,16 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(temp.path(), WorkspaceOptions::default()).unwrap();
         let languages = Languages::default();
-        let prepared = Prepared::new(languages.get("python").unwrap().1, "print(1)", &workspace).unwrap();
+        let prepared =
+            Prepared::new(languages.get("python").unwrap().1, "print(1)", &workspace, Path::new("/seen"))
+                .unwrap();
         assert!(prepared.command.ends_with("exec 'python3' '-' )"), "{}", prepared.command);
         assert_eq!(prepared.stdin, b"print(1)");
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
         let perl =
             Language { command: vec!["perl".to_owned(), FILE.to_owned()], extension: ".pl".to_owned() };
-        let prepared = Prepared::new(&perl, "print 1", &workspace).unwrap();
+        let prepared = Prepared::new(&perl, "print 1", &workspace, Path::new("/seen")).unwrap();
+        assert!(prepared.command.contains("'/seen/.ringfence-code-"), "{}", prepared.command);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1);
         prepared.tidy(&workspace);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);

@@ -1,8 +1,10 @@
 //! Tools that run things: `bash`, `run_code`; and the judgement before them.
 
+use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
 
 use ringfence_fence::approve::Question;
+use ringfence_fence::files::LastLink;
 use ringfence_gate::policy::{Descriptor, Tool, ToolQuestion, decide_tool};
 use ringfence_gate::{Decision as Verdict, Language, Request};
 use ringfence_ledger::now_ms;
@@ -20,6 +22,7 @@ use super::files::FileCall;
 use super::journal::CallRef;
 use super::languages::{Prepared, Snapshot, for_gate};
 use super::result::ToolResult;
+use super::room::block;
 use super::router::{self, Route};
 use super::toolbox::Tools;
 use crate::gate::{Refusal, Whereabouts, Why, left_to_the_fence};
@@ -135,7 +138,7 @@ impl Tools {
             Err(refused) => return Ok(*refused),
         };
         let workspace = self.shared.files.workspace();
-        let prepared = Prepared::new(language, &code, workspace)?;
+        let prepared = Prepared::new(language, &code, workspace, &self.seen_workspace()?)?;
         let before = Snapshot::of(workspace)?;
         let began = i64::try_from(now_ms()).unwrap_or(i64::MAX);
         let mut request = ExecRequest::shell(prepared.command.clone());
@@ -150,6 +153,19 @@ impl Tools {
             .with("filesCreated", changes.created)
             .with("filesChanged", changes.changed)
             .with("filesIncomplete", changes.incomplete))
+    }
+
+    /// Where commands find the workspace, which in a sandbox with a file system of its own may be elsewhere.
+    fn seen_workspace(&self) -> Result<PathBuf> {
+        let host = self.shared.files.workspace().host_path();
+        if let Some(seen) = self.shared.seen.get() {
+            return Ok(seen.clone());
+        }
+        let seen = match self.room.files()? {
+            None => host.to_owned(),
+            Some(files) => block(files.locate(host, LastLink::Keep))?.path,
+        };
+        Ok(self.shared.seen.get_or_init(|| seen).clone())
     }
 
     /// The code that may run, and runs from now on.

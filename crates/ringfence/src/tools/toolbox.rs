@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_gate::Gate;
@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) languages: Languages,
     pub(crate) extensions: Extensions,
     pub(crate) home: PathBuf,
+    /// Where the sandbox has the workspace, once that was looked up.
+    pub(crate) seen: OnceLock<PathBuf>,
     budget: Budget,
     spent: Mutex<Spent>,
     usage: Mutex<BTreeMap<String, u64>>,
@@ -109,6 +111,7 @@ impl Tools {
             languages: options.languages,
             extensions: options.extensions,
             home: options.home,
+            seen: OnceLock::new(),
             budget: options.budget,
             spent: Mutex::new(Spent { steps: 0, since: Instant::now() }),
             usage: Mutex::default(),
