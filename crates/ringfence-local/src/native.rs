@@ -399,7 +399,7 @@ impl Run<'_> {
                 (read, Some((write, bytes.as_slice())))
             }
         };
-        let cap = self.ground.policy.limits.max_output_bytes;
+        let cap = Some(self.ground.policy.limits.kept_output());
         let events = self.events;
         std::thread::scope(|scope| {
             let pump = scope.spawn(move || relay::pump(feed, [stdout, stderr], cap, events));

@@ -40,7 +40,17 @@ pub struct Limits {
     pub timeout_ms: Option<u64>,
 }
 
+/// See [`Limits::kept_output`].
+const USUALLY_KEPT: u64 = 10 << 20;
+
 impl Limits {
+    /// Bytes that a result keeps of each output stream, also where there is no limit: a command that writes without end
+    /// must not fill the memory of whoever runs it. All of it is streamed.
+    #[must_use]
+    pub fn kept_output(&self) -> u64 {
+        self.max_output_bytes.unwrap_or(USUALLY_KEPT)
+    }
+
     /// For everyday development: wide enough for builds, narrow enough that a runaway command
     /// cannot take the machine down.
     #[must_use]

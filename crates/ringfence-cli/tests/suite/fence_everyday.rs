@@ -236,3 +236,14 @@ fn programs_that_look_around_are_not_troubled() {
     );
     assert!(ran.stdout.ends_with("perl\n"), "{}", ran.stdout);
 }
+
+#[test]
+fn a_result_does_not_fill_the_memory_of_its_reader() {
+    const KEPT: usize = 10 << 20;
+    let room = Room::new();
+    let ran = room.run(&["run", "--json", "-c", "head -c 64M /dev/zero | tr '\\0' x"]).expect(0).json();
+    let stdout = ran["stdout"].as_str().unwrap();
+    assert_eq!(ran["truncated"], true);
+    assert!(stdout.len() > KEPT && stdout.len() < KEPT + 100, "{} bytes are kept", stdout.len());
+    assert_eq!(ran["violations"], serde_json::json!([]), "nobody set a limit that could be reached");
+}

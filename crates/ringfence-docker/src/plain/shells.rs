@@ -269,7 +269,7 @@ impl Steward {
             (a, b) => a.or(b),
         };
         let deadline = timeout.and_then(|limit| started.checked_add(Duration::from_millis(limit)));
-        let cap = place.limits.max_output_bytes;
+        let cap = Some(place.limits.kept_output());
         let mut live = match self.live.take() {
             Some(live) => live,
             None => self.start().await?,

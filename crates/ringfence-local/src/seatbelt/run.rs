@@ -231,7 +231,7 @@ impl<'a> Run<'a> {
         };
         let started = self.start(Some([stdin, their_stdout, their_stderr]), USUAL_SIZE)?;
         drop(turn);
-        let cap = self.fence.policy.limits.max_output_bytes;
+        let cap = Some(self.fence.policy.limits.kept_output());
         let stop = Wake::new().map_err(no_pipes)?;
         std::thread::scope(|scope| {
             let pump = scope.spawn(|| relay::pump_until(feed, [stdout, stderr], cap, events, Some(&stop)));

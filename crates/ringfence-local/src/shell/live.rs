@@ -1,5 +1,6 @@
 //! One running bash: its sandbox, its channels, and the thread that serves them.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,6 +121,10 @@ pub(crate) struct Live {
     pub(crate) channel: Channel,
     pub(crate) outputs: Outputs,
     pub(crate) feed: Arc<Feed>,
+    /// No process stood beside bash when its last command had ended; without one none can appear.
+    pub(crate) alone: Cell<bool>,
+    /// For reading outputs, one command after the other.
+    pub(crate) buffer: RefCell<Vec<u8>>,
     /// What bash's empty input is.
     null: Vec<u8>,
     ended: Receiver<Result<ExecResult>>,
@@ -186,7 +191,16 @@ impl Live {
                 done: Box::new(done),
             })?,
         }
-        let mut live = Self { bash: Seen::new(0), channel: ours, outputs, feed, null: vec![], ended };
+        let mut live = Self {
+            bash: Seen::new(0),
+            channel: ours,
+            outputs,
+            feed,
+            alone: Cell::new(false),
+            buffer: RefCell::default(),
+            null: vec![],
+            ended,
+        };
         live.wait_until_ready()?;
         Ok(live)
     }

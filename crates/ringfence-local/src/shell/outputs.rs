@@ -144,10 +144,13 @@ impl Outputs {
         PAIRS - 1
     }
 
-    /// Leaves the pair to the jobs that have it open, if there are any.
-    pub(crate) fn lend_if_held(&self, number: usize, bash: &Seen, to: &Background) {
-        if Tops::now(bash).is_empty() || !self.is_held(number, bash) {
-            return;
+    /// Leaves the pair to the jobs that have it open, if there are any. Whether there are none at all.
+    pub(crate) fn lend_if_held(&self, number: usize, bash: &Seen, to: &Background) -> bool {
+        if Tops::now(bash).is_empty() {
+            return true;
+        }
+        if !self.is_held(number, bash) {
+            return false;
         }
         self.pair(number).lock().to = Some(Arc::clone(to));
         self.shared.wake.wake();
@@ -157,6 +160,7 @@ impl Outputs {
             // Where the jobs have used up all processes there is no reader yet; the next command starts one.
             *reader = std::thread::Builder::new().spawn(move || shared.read_late()).ok();
         }
+        false
     }
 
     /// Bash itself, and copies of it, have all of them under their private numbers.

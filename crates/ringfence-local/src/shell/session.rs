@@ -207,17 +207,14 @@ impl Shell {
             nonce,
             request: &bytes.to(pair),
             deadline: timeout.map(|ms| started + Duration::from_millis(ms)),
-            cap: limits.max_output_bytes,
+            cap: Some(limits.kept_output()),
             events,
         };
         let watched = watch.run();
         let ended = match watched.end {
             End::Reported(status) => {
-                live.outputs.lend_if_held(
-                    pair,
-                    &live.bash,
-                    ticket.late().unwrap_or(&self.options.background),
-                );
+                let late = ticket.late().unwrap_or(&self.options.background);
+                live.alone.set(live.outputs.lend_if_held(pair, &live.bash, late));
                 (status, None)
             }
             End::Died | End::Spoiled => {

@@ -73,14 +73,15 @@ pub(crate) struct Watch<'a> {
 
 impl Watch<'_> {
     pub(crate) fn run(self) -> Watched {
-        let before = Tops::now(&self.live.bash);
+        let before = if self.live.alone.get() { Tops::default() } else { Tops::now(&self.live.bash) };
         let mut watched = Watched {
             end: End::Spoiled,
             stopped: None,
             outputs: [Capture::new(self.cap), Capture::new(self.cap)],
             violations: vec![],
         };
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = self.live.buffer.take();
+        buffer.resize(64 << 10, 0);
         watched.end = self.until_end(&before, &mut watched, &mut buffer);
         if watched.stopped.is_some() && matches!(watched.end, End::Reported(_)) {
             self.clear_away(&before);
@@ -92,6 +93,7 @@ impl Watch<'_> {
         }
         let pair = self.live.outputs.pair(self.pair);
         pair.drain(&mut buffer, &mut |index, bytes| self.received(index, bytes, &mut watched));
+        self.live.buffer.replace(buffer);
         self.take_violations(&mut watched);
         watched
     }
