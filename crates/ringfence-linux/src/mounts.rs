@@ -106,12 +106,12 @@ fn replace(target: BorrowedFd<'_>, content: &[u8]) -> Sys<()> {
     rustix::fs::unlink(NAME)
 }
 
-/// Runs `mount` on the opened target; a target that vanished since the plan was made needs nothing.
+/// Runs `mount` on the opened target; a target that vanished since the plan was made, or vanishes meanwhile, needs
+/// nothing.
 fn on_existing(target: &CStr, mount: impl FnOnce(BorrowedFd<'_>) -> Sys<()>) -> Sys<()> {
-    match open_target(target) {
-        Ok(fd) => mount(fd.as_fd()),
+    match open_target(target).and_then(|fd| mount(fd.as_fd())) {
         Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno),
+        other => other,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_linux::launch::LaunchError;
+use ringfence_linux::probe;
 use ringfence_model::{Assurance, Error, ErrorKind, Result};
 
 use crate::built::{Built, Ground, NoFence};
@@ -68,8 +69,11 @@ pub(crate) struct Choice(Mutex<Arc<Chosen>>);
 
 impl Choice {
     pub(crate) fn new(ground: &Ground) -> Result<Self> {
-        let first = ground.options.wanted.unwrap_or(Launcher::Native);
-        Ok(Self(Mutex::new(Arc::new(choose(ground, Some(first), vec![])?))))
+        let (first, why) = match ground.options.wanted {
+            Some(wanted) => (wanted, vec![]),
+            None => strongest(ground),
+        };
+        Ok(Self(Mutex::new(Arc::new(choose(ground, Some(first), why)?))))
     }
 
     pub(crate) fn current(&self) -> Arc<Chosen> {
@@ -92,6 +96,20 @@ impl Choice {
             *current = Arc::new(choose(ground, weaker(ground, launcher), why)?);
         }
         Ok(Arc::clone(&current))
+    }
+}
+
+/// Where to begin when no launcher was asked for. Inside a fence that refuses namespaces nothing is planned with them:
+/// the plan looks at what it would hide, which the fence around us would tell as attempts.
+fn strongest(ground: &Ground) -> (Launcher, Vec<String>) {
+    let refused = ground.host.variable("RINGFENCE").and_then(|_| probe::user_namespace().error());
+    match refused {
+        None => (Launcher::Native, vec![]),
+        Some(error) => {
+            let reason = format!("this is inside a fence, which refuses new user namespaces: {error}");
+            let why = [Launcher::Native, Launcher::Bwrap].map(|launcher| not_possible(launcher, &reason));
+            (Launcher::Landlock, why.to_vec())
+        }
     }
 }
 

@@ -86,10 +86,11 @@ impl OwnDirectory {
             rules.iter().filter_map(|rule| rule.path.as_literal().map(Path::to_owned)).collect()
         };
         let (denied, protected) = (literal(&fs.deny), literal(&fs.protect));
-        for path in denied.iter().filter(|path| path.is_dir()) {
+        for path in &denied {
             // What is missing there is looked for in the person's home, and refused as well.
             if let Ok(relative) = path.strip_prefix(home)
                 && !relative.as_os_str().is_empty()
+                && path.is_dir()
             {
                 let _ = std::fs::create_dir_all(self.places.home.join(relative));
             }

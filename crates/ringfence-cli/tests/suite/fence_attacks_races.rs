@@ -162,10 +162,20 @@ fn names_that_come_and_go_stop_no_start(launcher: Launcher) {
     let begun = Instant::now();
     let come_and_go = || {
         while !over.load(Ordering::Relaxed) && begun.elapsed() < 8 * PATIENCE {
-            room.write(".env", "canary");
-            room.write("sub/.env", "canary");
-            room.write("repository/.git/config", "[core]\n");
-            room.write("repository/.git/hooks/x", "");
+            for (name, content) in [
+                (".env", "canary"),
+                ("sub/.env", "canary"),
+                ("repository/.git/config", "[core]\n"),
+                ("repository/.git/hooks/x", ""),
+            ] {
+                // What bwrap makes in the place of a file that vanished cannot be written until it is removed again.
+                let path = room.project.join(name);
+                let written = || {
+                    std::fs::create_dir_all(path.parent().unwrap()).is_ok()
+                        && std::fs::write(&path, content).is_ok()
+                };
+                assert!(wait_until(PATIENCE, written), "{name}");
+            }
             std::thread::sleep(Duration::from_micros(700));
             let _ = std::fs::remove_file(room.project.join(".env"));
             for directory in ["sub", "repository"] {
