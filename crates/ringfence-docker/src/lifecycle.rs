@@ -22,6 +22,9 @@ pub const HOT_MS: u64 = 5 * 60 * 1000;
 /// The directory of the host that a container's workspace is.
 pub const LABEL_WORKSPACE: &str = "ringfence.workspace";
 
+/// Which files of the workspace a container without a guest hides and protects.
+pub const LABEL_MASKS: &str = "ringfence.masks";
+
 /// A set-up command installs things; it may take its time.
 const SETUP: Duration = Duration::from_secs(30 * 60);
 
@@ -127,6 +130,8 @@ pub struct Wanted<'a> {
     pub now_ms: u64,
     /// One of these must be in the image, or nothing is made and the error is of the kind `Unsupported`. Empty: nothing has to.
     pub needs: &'a [&'a str],
+    /// What [`LABEL_MASKS`] of a container without a guest must say: nobody else there knows of the policy's rules.
+    pub masks: &'a str,
 }
 
 impl std::fmt::Debug for Wanted<'_> {
@@ -232,7 +237,13 @@ impl Wanted<'_> {
             || wanted.is_some_and(|wanted| its.is_some_and(|its| *its == guest::without(wanted)));
         // What the hash does not know of.
         let same_build = found.labels.get(LABEL_BUILD) == self.extras.labels.get(LABEL_BUILD);
-        if same_guest && same_build && self.hash_of(found)?.as_ref() == Some(&self.spec.config_hash) {
+        let without = its.is_some_and(|its| its.starts_with(guest::WITHOUT));
+        let same_masks = !without || found.labels.get(LABEL_MASKS).is_some_and(|masks| masks == self.masks);
+        if same_guest
+            && same_build
+            && same_masks
+            && self.hash_of(found)?.as_ref() == Some(&self.spec.config_hash)
+        {
             return Ok(Verdict::Use);
         }
         let used = self.records.last_used_ms(&self.spec.name)?;

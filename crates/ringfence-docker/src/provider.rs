@@ -17,7 +17,7 @@ use crate::filter;
 use crate::guest::link::{COMMAND, Listeners};
 use crate::guest::{self, GuestProgram, Link, inside};
 use crate::images::{Images, LABEL_BUILD};
-use crate::lifecycle::{Forgetful, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
+use crate::lifecycle::{Forgetful, LABEL_MASKS, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
 use crate::options::identity::{LABEL_REGISTRY, registry_mark};
 use crate::options::{ContainerSpec, Mount};
 use crate::plain::Masks;
@@ -121,10 +121,12 @@ impl Maker {
         let spec = specify(options, own, &endpoint, &key, now_ms)?;
         let images = Images::new(own.pull, own.build.clone())?;
         let engine = self.engine(&endpoint).await?;
+        // One that is there already may have been made without a guest.
         let masks = match runner {
-            Runner::Guest(_) => Masks::default(),
-            Runner::Plain { .. } => Masks::of(&options.policy, &spec),
+            Runner::Guest(_) if scope_key.is_none() => Masks::default(),
+            Runner::Guest(_) | Runner::Plain { .. } => Masks::of(&options.policy, &spec),
         };
+        let digest = masks.digest();
         let mut extras = Extras { tied: scope_key.is_none(), ..runner.extras(&masks) };
         extras.labels.insert(LABEL_WORKSPACE.to_owned(), options.cwd.to_string_lossy().into_owned());
         if let Some(mark) = images.mark() {
@@ -149,6 +151,7 @@ impl Maker {
             progress: progress.as_ref(),
             now_ms,
             needs: runner.needs(),
+            masks: &digest,
         };
         let mut notes: Vec<String> = spec.notes.iter().map(ToString::to_string).collect();
         let mut fresh = true;
@@ -174,12 +177,18 @@ impl Maker {
             Afterwards::Remove { held_by: Mutex::default() }
         };
         let label = label.as_deref().unwrap_or_default();
+        if !fresh && matches!(runner, Runner::Plain { .. }) && !label.starts_with(guest::WITHOUT) {
+            notes.push(
+                "the container was made for a guest: it hides and protects no files of the workspace"
+                    .to_owned(),
+            );
+        }
         let opened = match runner {
             Runner::Plain { why, .. } => plain(&engine, &spec, options, &masks, why).await,
             // As it was made, so it is used.
             Runner::Guest(_) if label.starts_with(guest::WITHOUT) => {
                 let why = "it was made without, because none runs in it";
-                plain(&engine, &spec, options, &Masks::default(), why).await
+                plain(&engine, &spec, options, &masks, why).await
             }
             Runner::Guest(_) => {
                 let running = tie.take();
@@ -348,7 +357,10 @@ impl Runner {
                 ..Extras::default()
             },
             Self::Plain { label, .. } => Extras {
-                labels: BTreeMap::from([(guest::LABEL.to_owned(), label.clone())]),
+                labels: BTreeMap::from([
+                    (guest::LABEL.to_owned(), label.clone()),
+                    (LABEL_MASKS.to_owned(), masks.digest()),
+                ]),
                 seccomp,
                 keeper: true,
                 hidden: masks.hidden.clone(),

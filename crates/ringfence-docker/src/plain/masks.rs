@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_model::{Access, Filesystem, Policy};
+use sha1::{Digest as _, Sha1};
 
 use crate::options::ContainerSpec;
 
@@ -20,6 +21,16 @@ pub(crate) struct Masks {
 }
 
 impl Masks {
+    /// Others have another.
+    pub(crate) fn digest(&self) -> String {
+        let mut text = Sha1::new();
+        for path in self.hidden.iter().chain([&String::new()]).chain(&self.read_only) {
+            text.update(path);
+            text.update([0]);
+        }
+        text.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     pub(crate) fn of(policy: &Policy, spec: &ContainerSpec) -> Self {
         let roots: Vec<&Path> = spec.mounts.iter().map(|mount| mount.source.as_path()).collect();
         let (files, found) = looked_up(&policy.filesystem, &roots);
@@ -105,5 +116,8 @@ mod tests {
         assert_eq!(masks.hidden, ["/workspace/a/.env", "/workspace/real", "/workspace/vault"]);
         assert_eq!(masks.read_only, ["/workspace/a/b/.git/hooks"]);
         assert!(!masks.incomplete);
+        let other = Masks { hidden: vec![], ..masks.clone() };
+        assert_ne!(masks.digest(), other.digest());
+        assert_eq!(masks.digest(), Masks::of(&policy, &spec).digest());
     }
 }

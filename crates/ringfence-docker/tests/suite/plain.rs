@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ringfence_docker::testing::{BARE, BUSYBOX, FULL, LEAST};
 use ringfence_fence::Sandbox;
-use ringfence_model::{ErrorKind, ExecEvent, ExecRequest, Layer, Stdin};
+use ringfence_model::{ErrorKind, ExecEvent, ExecRequest, Layer, PathRule, Stdin};
 use serde_json::json;
 
 use super::support::{World, run, text, wait};
@@ -357,4 +357,43 @@ fn shells_begin_as_in_a_login_with_the_containers_path_first() {
         assert_eq!(text(&first.stdout), format!("hello {path}:/profile\n"), "{adapter}: {first:?}");
         assert_eq!(again.map(|again| again.stdout), Some(first.stdout), "{adapter}: a new shell too");
     }
+}
+
+#[test]
+fn a_kept_container_whose_rules_are_others_is_made_anew_unless_it_is_in_use() {
+    let Some(world) = World::new() else { return };
+    let ledger = world.project.with_file_name("ledger.db");
+    std::fs::write(world.project.join("plain.txt"), "canary").unwrap();
+    let options = |denied: &[&str]| {
+        let mut options = world.options(json!({ "image": LEAST }));
+        options.hooks.scope_key = Some(format!("agent:rules-{}", std::process::id()));
+        options.provider_options["ledger"] = json!(ledger);
+        for name in denied {
+            options.policy.filesystem.deny.push(PathRule::built_in(world.project.join(name)));
+        }
+        options
+    };
+    let container = || {
+        let mark = format!("label=ringfence.workspace={}", world.project.display());
+        world.docker(&["ps", "-aq", "--no-trunc", "--filter", &mark])
+    };
+    let first = world.create(options(&[])).unwrap();
+    assert_eq!(said(&*first, "cat plain.txt"), "canary");
+    let made = container();
+    // In use: it stays, and that is said.
+    let second = world.create(options(&["plain.txt"])).unwrap();
+    assert_eq!(container(), made);
+    assert!(second.assurance().degraded.iter().any(|text| text.contains("ringfence recreate")));
+    wait(first.dispose()).unwrap();
+    wait(second.dispose()).unwrap();
+    // The same rules: the same container.
+    wait(world.create(options(&[])).unwrap().dispose()).unwrap();
+    assert_eq!(container(), made);
+    // Nobody uses it.
+    world.docker(&["stop", "-t", "0", &made]);
+    let third = world.create(options(&["plain.txt"])).unwrap();
+    assert_eq!(said(&*third, "cat plain.txt"), "");
+    assert_ne!(container(), made);
+    wait(third.dispose()).unwrap();
+    world.docker(&["rm", "-f", &container()]);
 }
