@@ -204,7 +204,10 @@ impl Steward {
         loop {
             let job = tokio::select! {
                 job = jobs.recv() => job,
-                () = self.listen() => continue,
+                heard = hear(&mut self.live) => {
+                    self.between_commands(heard).await;
+                    continue;
+                }
             };
             let Some(job) = job else { break };
             *self.current() = Some(Arc::clone(&job.cancel));
@@ -227,12 +230,11 @@ impl Steward {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Between commands: what comes then is of jobs that a command left behind, or the end of the shell.
-    async fn listen(&mut self) {
-        let Some(live) = &mut self.live else { return std::future::pending().await };
-        match live.heard.recv().await {
-            Some(Heard::Output(index, bytes)) => self.shared.late(event(index, bytes)),
-            Some(heard) if !live.is_over(&heard) => {}
+    /// What comes between commands is of jobs that a command left behind, or the end of the shell.
+    async fn between_commands(&mut self, heard: Option<Heard>) {
+        match (heard, &self.live) {
+            (Some(Heard::Output(index, bytes)), _) => self.shared.late(event(index, bytes)),
+            (Some(heard), Some(live)) if !live.is_over(&heard) => {}
             _ => self.replace().await,
         }
     }
@@ -421,6 +423,14 @@ impl Steward {
         };
         let before = std::mem::replace(&mut live.meter, now);
         reached::of_the_container(now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
+    }
+}
+
+/// The next thing that a shell says; never, without one. Whoever stops waiting has missed nothing.
+async fn hear(live: &mut Option<Live>) -> Option<Heard> {
+    match live {
+        Some(live) => live.heard.recv().await,
+        None => std::future::pending().await,
     }
 }
 
