@@ -19,6 +19,7 @@ pub mod landlock;
 pub mod launch;
 mod mounts;
 mod parcel;
+mod payload;
 pub mod plan;
 pub mod probe;
 mod remove;

@@ -1,9 +1,10 @@
 //! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
+mod attendant;
 mod house;
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,9 @@ use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
-use ringfence_linux::seccomp::{self, Precision};
+use ringfence_linux::seccomp::Precision;
 use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
-use ringfence_linux::warden::{Attend, Outcome, attend};
+use ringfence_linux::warden::{Outcome, attend};
 use ringfence_model::{
     Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
     Violation,
@@ -37,6 +38,8 @@ use crate::terminal::{self, RawTerminal};
 use crate::traps::Traps;
 use crate::tripwire;
 use crate::verdict::blocking;
+
+use attendant::Attendant;
 
 pub(crate) use house::{House, Wing};
 
@@ -425,59 +428,6 @@ impl Run<'_> {
         });
         drop(raw);
         outcome
-    }
-}
-
-/// Serves the supervisor's notifications, and hands the terminal's master on.
-struct Attendant<'a, F, T> {
-    supervisor: Supervisor<'a>,
-    on_terminal: F,
-    on_tripwire: T,
-    traps: &'a Traps<'a>,
-    asker: Option<&'a Asker>,
-    chosen: &'a Chosen,
-    on_held: Option<&'a dyn Fn()>,
-}
-
-impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Attend for Attendant<'_, F, T> {
-    fn listener(&mut self, listener: &OwnedFd) {
-        // Without it each call pays two wake-ups across processors; older kernels do not know it.
-        let woken_at_once = seccomp::set_sync_wake_up(listener.as_fd()).is_ok();
-        self.supervisor.wakes_here(woken_at_once);
-        self.chosen.is_woken_at_once(woken_at_once);
-        self.chosen.has_traps(!self.traps.are_missing());
-    }
-
-    fn notification(&mut self, listener: BorrowedFd<'_>) {
-        self.supervisor.serve(listener);
-    }
-
-    fn unsupervised(&mut self) {
-        if self.chosen.built.plan.supervised {
-            self.chosen.is_unsupervised();
-        }
-    }
-
-    fn held(&mut self) {
-        if let Some(tell) = self.on_held {
-            tell();
-        }
-    }
-
-    fn terminal(&mut self, master: OwnedFd) {
-        (self.on_terminal)(master);
-    }
-
-    fn tripwire(&mut self, device: OwnedFd) {
-        (self.on_tripwire)(device);
-    }
-
-    fn processes(&mut self, processes: OwnedFd) {
-        self.traps.laid_out(processes);
-    }
-
-    fn cancelled(&mut self) -> bool {
-        self.asker.is_some_and(Asker::aborted)
     }
 }
 

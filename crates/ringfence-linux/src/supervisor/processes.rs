@@ -137,6 +137,16 @@ mod tests {
     }
 
     #[test]
+    fn who_has_fewer_filters_is_not_inside() {
+        let root = rustix::fs::open(c"/", OFlags::PATH, Mode::empty()).unwrap();
+        let me = i32::try_from(std::process::id()).unwrap();
+        let mine = filters(&std::fs::read_to_string("/proc/self/status").unwrap()).unwrap();
+        let held = |more: u64| is_held_as(root.as_fd(), &format!("Seccomp_filters:\t{}\n", mine + more), me);
+        assert!(held(0) && !held(1));
+        assert!(!is_held_as(root.as_fd(), "no such line", me));
+    }
+
+    #[test]
     fn this_process_has_a_number_of_filters() {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         assert!(filters(&status).is_some(), "{status}");

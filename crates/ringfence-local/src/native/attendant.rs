@@ -1,0 +1,64 @@
+//! What a run does with what comes from inside.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ringfence_linux::seccomp;
+use ringfence_linux::supervisor::Supervisor;
+use ringfence_linux::warden::Attend;
+
+use crate::asker::Asker;
+use crate::choice::Chosen;
+use crate::traps::Traps;
+
+/// Serves the supervisor's notifications, and hands the terminal's master on.
+pub(super) struct Attendant<'a, F, T> {
+    pub(super) supervisor: Supervisor<'a>,
+    pub(super) on_terminal: F,
+    pub(super) on_tripwire: T,
+    pub(super) traps: &'a Traps<'a>,
+    pub(super) asker: Option<&'a Asker>,
+    pub(super) chosen: &'a Chosen,
+    pub(super) on_held: Option<&'a dyn Fn()>,
+}
+
+impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Attend for Attendant<'_, F, T> {
+    fn listener(&mut self, listener: &OwnedFd) {
+        // Without it each call pays two wake-ups across processors; older kernels do not know it.
+        let woken_at_once = seccomp::set_sync_wake_up(listener.as_fd()).is_ok();
+        self.supervisor.wakes_here(woken_at_once);
+        self.chosen.is_woken_at_once(woken_at_once);
+        self.chosen.has_traps(!self.traps.are_missing());
+    }
+
+    fn notification(&mut self, listener: BorrowedFd<'_>) {
+        self.supervisor.serve(listener);
+    }
+
+    fn unsupervised(&mut self) {
+        if self.chosen.built.plan.supervised {
+            self.chosen.is_unsupervised();
+        }
+    }
+
+    fn held(&mut self) {
+        if let Some(tell) = self.on_held {
+            tell();
+        }
+    }
+
+    fn terminal(&mut self, master: OwnedFd) {
+        (self.on_terminal)(master);
+    }
+
+    fn tripwire(&mut self, device: OwnedFd) {
+        (self.on_tripwire)(device);
+    }
+
+    fn processes(&mut self, processes: OwnedFd) {
+        self.traps.laid_out(processes);
+    }
+
+    fn cancelled(&mut self) -> bool {
+        self.asker.is_some_and(Asker::aborted)
+    }
+}
