@@ -4,9 +4,10 @@
 //! translates owners by a user namespace which knows none of them, those files belong to nobody, and the kernel
 //! applies to root what it applies to everybody: their permissions for others.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -14,27 +15,37 @@ use rustix::io::Errno;
 use crate::mounts::clone_tree;
 use crate::sys::{self, Sys};
 
-/// A user namespace to which every owner of a file is a stranger.
+/// A directory as a user namespace sees it to which every owner of a file is a stranger.
 #[derive(Debug)]
-pub struct Strangers(OwnedFd);
+pub struct Strangers {
+    namespace: OwnedFd,
+    path: CString,
+    /// The one that showed that it is possible. Giving it up makes the kernel wait for all processors.
+    first: Mutex<Option<OwnedFd>>,
+}
 
 impl Strangers {
-    /// Needs root, outside of any user namespace.
+    /// For the directory at `path`. Needs root, outside of any user namespace.
     ///
     /// # Errors
-    /// What the kernel says.
-    pub fn new() -> std::io::Result<Self> {
-        Ok(Self(namespace()?))
+    /// What the kernel says; `EINVAL` where one of the file systems cannot translate owners.
+    pub fn new(path: &CStr) -> std::io::Result<Self> {
+        let made = Self { namespace: namespace()?, path: path.to_owned(), first: Mutex::default() };
+        let first = made.tree()?;
+        Ok(Self { first: Mutex::new(Some(first)), ..made })
     }
 
-    /// A detached, read-only copy of the mounts at and below the directory at `path`.
+    /// A detached, read-only copy of the mounts at and below the directory.
     ///
     /// # Errors
-    /// `EINVAL` where one of the file systems cannot translate owners.
-    pub fn tree(&self, path: &CStr) -> std::io::Result<OwnedFd> {
-        let tree = clone_tree(CWD, path, true)?;
+    /// As [`new`](Self::new).
+    pub fn tree(&self) -> std::io::Result<OwnedFd> {
+        if let Some(first) = self.first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Ok(first);
+        }
+        let tree = clone_tree(CWD, &self.path, true)?;
         let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
-        sys::translate_owners(tree.as_fd(), set, self.0.as_fd())?;
+        sys::translate_owners(tree.as_fd(), set, self.namespace.as_fd())?;
         Ok(tree)
     }
 }
@@ -99,7 +110,7 @@ mod tests {
     #[test]
     fn what_only_root_may_read_nobody_may() {
         if !rustix::process::geteuid().is_root() {
-            assert!(Strangers::new().and_then(|strangers| strangers.tree(c"/etc")).is_err());
+            assert!(Strangers::new(c"/etc").is_err());
             return;
         }
         let temp = tempfile::tempdir().unwrap();
@@ -108,17 +119,19 @@ mod tests {
             std::fs::set_permissions(temp.path().join(name), std::fs::Permissions::from_mode(mode)).unwrap();
         }
         let path = std::ffi::CString::new(temp.path().as_os_str().as_encoded_bytes()).unwrap();
-        let tree = Strangers::new().unwrap().tree(&path).unwrap();
-        let open = |name: &str| {
-            rustix::fs::openat(&tree, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-                .map(std::fs::File::from)
-        };
-        let owner = open("open").unwrap().metadata().unwrap().uid();
-        assert_ne!(owner, 0, "root's file is root's no more");
-        let mut content = String::new();
-        open("open").unwrap().read_to_string(&mut content).unwrap();
-        assert_eq!(content, "x");
-        let write = OFlags::WRONLY | OFlags::CLOEXEC;
-        assert!(rustix::fs::openat(&tree, "open", write, Mode::empty()).is_err());
+        let strangers = Strangers::new(&path).unwrap();
+        for tree in [strangers.tree().unwrap(), strangers.tree().unwrap()] {
+            let open = |name: &str| {
+                rustix::fs::openat(&tree, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                    .map(std::fs::File::from)
+            };
+            let owner = open("open").unwrap().metadata().unwrap().uid();
+            assert_ne!(owner, 0, "root's file is root's no more");
+            let mut content = String::new();
+            open("open").unwrap().read_to_string(&mut content).unwrap();
+            assert_eq!(content, "x");
+            let write = OFlags::WRONLY | OFlags::CLOEXEC;
+            assert!(rustix::fs::openat(&tree, "open", write, Mode::empty()).is_err());
+        }
     }
 }

@@ -205,7 +205,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
 
 fn disowned(plan: &Plan) -> Result<Option<OwnedFd>, LaunchError> {
     let (Some(strangers), Some(path)) = (&plan.strangers, plan.disowned()) else { return Ok(None) };
-    strangers.tree(path).map(Some).map_err(|source| LaunchError::Stage {
+    strangers.tree().map(Some).map_err(|source| LaunchError::Stage {
         step: Step::Mount,
         what: format!(" {} without its owners", path.to_string_lossy()),
         made: true,

@@ -135,11 +135,10 @@ impl Ground {
         let is_root = rustix::process::geteuid().is_root();
         // The one file of it that somebody wants would be refused with the others.
         if is_root && launcher == Launcher::Native && !scan::is_wanted(fs, Path::new("/etc")) {
-            let strangers = Strangers::new().and_then(|made| made.tree(c"/etc").map(|_| Arc::new(made)));
-            if let Ok(strangers) = strangers {
+            if let Ok(strangers) = Strangers::new(c"/etc") {
                 let mut view = lay_out(&self.found)?;
                 if view.disown(c"/etc") {
-                    return Ok((view, Some(strangers)));
+                    return Ok((view, Some(Arc::new(strangers))));
                 }
             }
         }
