@@ -26,6 +26,8 @@ static BEGUN: Mutex<Option<Begun>> = Mutex::new(None);
 #[derive(Debug)]
 struct Begun {
     helper: OwnedFd,
+    /// Where the helper says who pid 1 is. Not on the control socket, where pid 1 may be heard before it.
+    told: OwnedFd,
     /// The host's end.
     control: OwnedFd,
     ground: Vec<MountStep>,
@@ -38,18 +40,18 @@ struct Begun {
 /// To be called while this process has one thread only: what is begun allocates, and a thread that is not there
 /// any more could hold the allocator's lock.
 pub fn begin(ground: Vec<MountStep>) {
-    let Ok((host, inside)) = control_pair() else { return };
+    let (Ok((host, inside)), Ok((told, tell))) = (control_pair(), control_pair()) else { return };
     if !has_one_thread() {
         return;
     }
     match sys::clone(0) {
         Ok(Cloned::Child) => {
-            drop(host);
-            help(inside.as_fd(), &ground)
+            drop((host, told));
+            help(inside.as_fd(), tell, &ground)
         }
         Ok(Cloned::Parent { pidfd, .. }) => {
             *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some(Begun { helper: pidfd, control: host, ground });
+                Some(Begun { helper: pidfd, told, control: host, ground });
         }
         Err(_) => {}
     }
@@ -57,8 +59,8 @@ pub fn begin(ground: Vec<MountStep>) {
 
 /// Ends what was begun and will not be used.
 pub fn forget() {
-    if let Some(sandboxed) = take().and_then(Begun::sandboxed) {
-        sandboxed.kill();
+    if let Some(begun) = take() {
+        begun.forget();
     }
 }
 
@@ -68,10 +70,11 @@ fn has_one_thread() -> bool {
 }
 
 /// The helper: makes pid 1, and tells whose it is.
-fn help(control: BorrowedFd<'_>, ground: &[MountStep]) -> ! {
+fn help(control: BorrowedFd<'_>, tell: OwnedFd, ground: &[MountStep]) -> ! {
     let maps = Maps::identity();
     match sys::clone(NAMESPACES | libc::CLONE_PARENT) {
         Ok(Cloned::Child) => {
+            drop(tell);
             let code = match wait_for_parcel(control, &maps, ground) {
                 Ok(()) => 0,
                 Err(failure) => {
@@ -83,11 +86,13 @@ fn help(control: BorrowedFd<'_>, ground: &[MountStep]) -> ! {
         }
         Ok(Cloned::Parent { pid, pidfd }) => {
             // If the host is gone, so is pid 1, soon.
-            let _ = Message::Begun { pid }.send(control, Some(pidfd.as_fd()));
+            let _ = Message::Begun { pid }.send(tell.as_fd(), Some(pidfd.as_fd()));
             sys::exit_now(0)
         }
-        // The end of the socket says it.
-        Err(_) => sys::exit_now(1),
+        Err(errno) => {
+            stage::report_failure(tell.as_fd(), Failure { step: Step::WaitForHost, detail: 0, errno });
+            sys::exit_now(1)
+        }
     }
 }
 
@@ -127,15 +132,23 @@ fn wait_for_parcel(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) -
 }
 
 impl Begun {
-    /// Waits until pid 1 is there. None when it cannot be: the socket ends then.
-    fn sandboxed(self) -> Option<Sandboxed> {
-        let heard = Message::receive_with_descriptor(self.control.as_fd());
+    /// Waits until pid 1 is there. None when it cannot be. A helper that says nothing may have made one, which may
+    /// have been told what to do: that is an error, or a command could run twice.
+    fn sandboxed(self) -> Sys<Option<Sandboxed>> {
+        let heard = Message::receive_with_descriptor(self.told.as_fd());
         leave_behind(self.helper);
-        match heard {
-            Ok((Message::Begun { pid }, Some(pidfd))) => {
-                Some(Sandboxed { pid, pidfd, control: self.control, end: End::Kill })
+        match heard? {
+            (Message::Begun { pid }, Some(pidfd)) => {
+                Ok(Some(Sandboxed { pid, pidfd, control: self.control, end: End::Kill }))
             }
-            _ => None,
+            (Message::Failed { .. }, _) => Ok(None),
+            _ => Err(Errno::BADMSG),
+        }
+    }
+
+    fn forget(self) {
+        if let Ok(Some(sandboxed)) = self.sandboxed() {
+            sandboxed.kill();
         }
     }
 }
@@ -155,7 +168,7 @@ pub(crate) fn continue_with(
 ) -> Sys<Option<Sandboxed>> {
     let Some(begun) = take() else { return Ok(None) };
     if !plan.mounts.starts_with(&begun.ground) || !exec.passed.is_empty() || exec.held {
-        begun.sandboxed().inspect(Sandboxed::kill);
+        begun.forget();
         return Ok(None);
     }
     let (mounts, traps) = (&plan.mounts, &plan.traps);
@@ -168,7 +181,7 @@ pub(crate) fn continue_with(
     // Pid 1 may not be there yet; it finds this when it is.
     match Message::Parcel.send_with(begun.control.as_fd(), &descriptors) {
         // Or it never will be.
-        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(begun.sandboxed()),
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => begun.sandboxed(),
         Err(errno) => Err(errno),
     }
 }
