@@ -6,17 +6,17 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::Amount;
 use super::goals::verdict;
 use super::parts::{noise, output_of};
 use super::quiet::Meter;
 use super::render::Found;
-use super::{Amount, Programs};
 use crate::workspace;
 
 /// How often a trivial command shall be faster than `docker exec`.
 const WARM: f64 = 20.0;
 
-pub(crate) fn run(_: &Programs, amount: Amount) -> Result<Found> {
+pub(crate) fn run(amount: Amount) -> Result<Found> {
     let build = ["-p", "ringfence-docker", "--features", "testing"];
     let guest = workspace::build(&[&build[..], &["--bin", "ringfence-guest"]].concat(), "ringfence-guest")?;
     let bench = workspace::build(&[&build[..], &["--example", "docker-bench"]].concat(), "docker-bench")?;

@@ -57,19 +57,25 @@ pub(crate) struct Programs {
     pub(crate) parts: PathBuf,
 }
 
-type Bench = fn(&Programs, Amount) -> Result<Found>;
+/// How a bench runs.
+enum Bench {
+    OfRingfence(fn(&Programs, Amount) -> Result<Found>),
+    /// It builds what it needs by itself, which is less.
+    OfItsOwn(fn(Amount) -> Result<Found>),
+}
+use Bench::{OfItsOwn, OfRingfence};
 
 /// Name, title and body of every bench.
 const BENCHES: &[(&str, &str, Bench)] = &[
-    ("cold-start", "Cold start", cold_start::run),
-    ("steps", "Steps of a start", parts::steps),
-    ("micro", "Single calls, approvals, memory", parts::micro),
-    ("session", "A warm shell", session::run),
-    ("gate", "A verdict of the gate", gate::run),
-    ("many", "Many sandboxes", many::run),
-    ("docker", "Containers", docker::run),
-    ("workloads", "Everyday work inside", workloads::run),
-    ("peers", "Other agents' sandboxes", peers::run),
+    ("cold-start", "Cold start", OfRingfence(cold_start::run)),
+    ("steps", "Steps of a start", OfRingfence(parts::steps)),
+    ("micro", "Single calls, approvals, memory", OfRingfence(parts::micro)),
+    ("session", "A warm shell", OfRingfence(session::run)),
+    ("gate", "A verdict of the gate", OfRingfence(gate::run)),
+    ("many", "Many sandboxes", OfRingfence(many::run)),
+    ("docker", "Containers", OfItsOwn(docker::run)),
+    ("workloads", "Everyday work inside", OfRingfence(workloads::run)),
+    ("peers", "Other agents' sandboxes", OfRingfence(peers::run)),
 ];
 
 /// Runs the named benches, or all.
@@ -86,10 +92,7 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
             }
         }
     }
-    let programs = Programs {
-        ringfence: workspace::build(&["-p", "ringfence-cli", "--bin", "ringfence"], "ringfence")?,
-        parts: workspace::build(&["-p", "ringfence", "--example", "bench"], "bench")?,
-    };
+    let mut programs: Option<Programs> = None;
     ask_for_priority();
     let directory = workspace::target_directory()?.join("bench");
     std::fs::create_dir_all(&directory).context("making the directory for bench results")?;
@@ -98,8 +101,18 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
         if !wanted.is_empty() && !wanted.contains(name) {
             continue;
         }
+        if matches!(bench, OfRingfence(_)) && programs.is_none() {
+            programs = Some(Programs {
+                ringfence: workspace::build(&["-p", "ringfence-cli", "--bin", "ringfence"], "ringfence")?,
+                parts: workspace::build(&["-p", "ringfence", "--example", "bench"], "bench")?,
+            });
+        }
         let start = Instant::now();
-        let Found { markdown, json } = bench(&programs, amount)?;
+        let Found { markdown, json } = match (bench, &programs) {
+            (OfItsOwn(run), _) => run(amount)?,
+            (OfRingfence(run), Some(programs)) => run(programs, amount)?,
+            (OfRingfence(_), None) => bail!("nothing was built for {name}"),
+        };
         println!("\n## {title}\n{markdown}");
         println!("{name} took {:.0} s", start.elapsed().as_secs_f64());
         let result = json!({ "bench": name, "machine": render::machine(), "tables": json });

@@ -12,8 +12,8 @@ use crate::engine::Engine;
 use crate::engine::attached::{Attached, Pieces, Program};
 use crate::exec::{Exec, Finished, Input, Output, SCRIPT_NAME, STDERR_KEPT, Script};
 
-/// As much as is read of the input at a time.
-const PIECE: usize = 64 * 1024;
+/// As much as is read of the input at a time: more than a socket takes at once, so that it is never waited for twice.
+const PIECE: usize = 256 * 1024;
 
 /// One container, for scripts.
 #[derive(Debug, Clone)]

@@ -3,12 +3,14 @@
 //! | `counting` | a provider that counts, waits and fails as it is told |
 //! | `accounting` | one sandbox for each scope, under every order of events |
 //! | `behaviour` | what is made when, with which policy, and what stays |
+//! | `order` | what comes after what, and that a step that fails is the last |
 //! | `registering` | what the register knows meanwhile, and that old sandboxes go |
 //! | `real` | the same with sandboxes of the operating system |
 
 mod accounting;
 mod behaviour;
 pub(crate) mod counting;
+mod order;
 #[cfg(target_os = "linux")]
 mod real;
 #[cfg(target_os = "linux")]
