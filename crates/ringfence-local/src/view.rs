@@ -11,6 +11,7 @@ use ringfence_linux::plan::{BindAccess, LandlockRule, MountStep};
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result};
 
+use crate::host::everything;
 use crate::names::Names;
 use crate::scan::Found;
 
@@ -135,7 +136,11 @@ fn collect_nodes(fs: &Filesystem) -> Nodes {
         nodes.insert(path, Node::Private);
     }
     for path in literal(&fs.allow_read) {
-        nodes.insert(path, Node::ReadOnly);
+        if path == "/" {
+            nodes = everything().map(|path| (path, Node::ReadOnly)).chain(nodes).collect();
+        } else {
+            nodes.insert(path, Node::ReadOnly);
+        }
     }
     for path in literal(&fs.allow_write) {
         nodes.insert(path, Node::ReadWrite);

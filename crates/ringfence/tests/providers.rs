@@ -51,6 +51,12 @@ fn a_provider_from_outside_is_used_like_any_other() {
     let second = run("echo $A in $PWD; exit 3").unwrap();
     assert_eq!((second.stdout.as_slice(), second.exit_code), (b"kept in /tmp\n".as_slice(), 3));
 
+    // What is refused over there is not told apart from any failure.
+    let refused = run("echo out; cat /etc/shadow").unwrap();
+    assert_eq!((refused.stdout.as_slice(), refused.exit_code), (b"out\n".as_slice(), 1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("Permission denied"), "{refused:?}");
+    assert!(!refused.blocked && refused.blocked_resource.is_none() && refused.violations.is_empty());
+
     // Gone behind the manager's back: made again, and said.
     let ids = wait(remote.list()).unwrap();
     assert_eq!(ids.len(), 1);

@@ -97,10 +97,14 @@ fn the_guide_covers_containers_and_operation() {
         "**Development**: few questions",
         "**Production**: tighten step by step",
         "read the kind first",
+        "The agent itself, its calls to a model among them, is outside",
         "`\"active\": true` says that a fence was there, not that it was tight",
     ] {
         assert!(text.contains(said), "the guide does not say: {said}");
     }
+    let macos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/macos.md");
+    let macos = std::fs::read_to_string(macos).unwrap();
+    assert!(macos.contains("The host's paths are visible by name, which is normal"));
 }
 
 /// The words of a simple command, up to a comment, a pipe or a redirection.

@@ -12,6 +12,8 @@ use ringfence_fence::{CreateOptions, Provider, Sandbox, wait_for};
 use ringfence_local::provider::LocalProvider;
 use ringfence_model::{ErrorKind, ExecEvent, ExecRequest, ExecResult, PathRule, Policy};
 
+use super::launchers::STAGE;
+
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn done<'a, T: 'a>(future: impl Future<Output = T> + Send + 'a) -> T {
@@ -189,6 +191,42 @@ fn a_sandbox_that_cannot_be_made_as_asked_is_an_error() {
     let error = done(provider.create(options)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::SandboxDenied, "{}", error.chain());
     assert!(done(provider.list()).unwrap().is_empty());
+}
+
+#[test]
+fn a_shell_that_cannot_have_its_streams_is_an_error() {
+    let project = tempfile::tempdir().unwrap();
+    let mut options = options(project.path());
+    options.policy.limits.max_open_files = Some(4);
+    let provider = LocalProvider::new();
+    let error = done(provider.create(options)).unwrap_err();
+    assert!(error.message.contains("file"), "{}", error.chain());
+    assert!(done(provider.list()).unwrap().is_empty());
+}
+
+#[test]
+fn everything_can_be_shown_and_what_is_private_or_denied_is_not() {
+    let elsewhere = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    for launcher in ["native", "bwrap", "landlock"] {
+        let project = tempfile::tempdir().unwrap();
+        let mut options = options(project.path());
+        options.policy.filesystem.allow_read.push(PathRule::built_in("/"));
+        options.provider_options = serde_json::json!({ "launcher": launcher, "stage": STAGE });
+        let sandbox = match done(LocalProvider::new().create(options)) {
+            Ok(sandbox) => sandbox,
+            Err(error) if error.message.contains("is not possible here") => {
+                ringfence_testing::lacks(ringfence_testing::FENCE, &error.chain());
+                continue;
+            }
+            Err(error) => panic!("{launcher}: {}", error.chain()),
+        };
+        let seen = run(&sandbox, &format!("cat {elsewhere}; touch {elsewhere} made"));
+        assert_eq!(seen.stdout, std::fs::read(elsewhere).unwrap(), "{launcher}: {seen:?}");
+        assert!(seen.exit_code != 0 && project.path().join("made").exists(), "{launcher}: {seen:?}");
+        let closed = run(&sandbox, "head -c 1 /etc/sudoers /etc/shadow /proc/kcore /dev/sda /dev/vda; true");
+        assert_eq!(text(&closed), "", "{launcher}: {closed:?}");
+        done(sandbox.dispose()).unwrap();
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub enum GuardError {
     ResourceLimitExceeded { resource: String, current: u64, limit: u64 },
     #[error("access to {} is denied: {reason}", path.display())]
     PathAccessDenied { path: PathBuf, reason: String },
+    #[error("{} is no directory to start a command in", .0.display())]
+    NoDirectory(PathBuf),
     #[error("the command is not allowed: {0}")]
     CommandNotAllowed(String),
     #[error("access to {host}:{port} is denied: {reason}")]
@@ -37,6 +39,7 @@ impl GuardError {
         match self {
             Self::ResourceLimitExceeded { .. } => ErrorKind::ResourceLimitExceeded,
             Self::PathAccessDenied { .. } => ErrorKind::PathAccessDenied,
+            Self::NoDirectory(_) => ErrorKind::Validation,
             Self::CommandNotAllowed(_) => ErrorKind::CommandNotAllowed,
             Self::NetworkAccessDenied { .. } => ErrorKind::NetworkAccessDenied,
             Self::Timeout(_) => ErrorKind::Timeout,

@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use ringfence_gate::policy::{self, PathRules, Refusal};
 use ringfence_model::config::Entry;
-use ringfence_model::{Access, Error, ErrorKind, Filesystem, Result};
+use ringfence_model::{Access, Error, ErrorKind, Filesystem, PathRule, Result};
 use ringfence_workspace::{Guard, Workspace, WorkspaceOptions};
 
 use super::GuardError;
 use crate::setup::Setup;
+
+/// The system's own. A rule about everything, or about what is around them, does not mean them: in the fence they
+/// are not the host's either.
+const SYSTEM: [&str; 6] = ["/etc/sudoers", "/root", "/var/log", "/proc", "/sys", "/dev"];
 
 /// The rules about single paths.
 #[derive(Debug)]
@@ -23,7 +27,15 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn new(setup: &Setup, filesystem: Filesystem) -> Self {
+    pub(super) fn new(setup: &Setup, mut filesystem: Filesystem) -> Self {
+        let named = |rule: &PathRule, place: &Path| Path::new(&rule.path.to_string()).starts_with(place);
+        for place in SYSTEM.map(Path::new) {
+            let mut rules = filesystem.allow_read.iter().chain(&filesystem.allow_write);
+            // The home of root has rules of its own where it is this user's.
+            if !setup.home.starts_with(place) && !rules.any(|rule| named(rule, place)) {
+                filesystem.deny.push(PathRule::built_in(place));
+            }
+        }
         let config = &setup.loaded.config;
         let texts = |list: &[Entry]| list.iter().map(|entry| entry.text.clone()).collect::<Vec<_>>();
         Self {

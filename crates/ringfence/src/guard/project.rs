@@ -203,6 +203,9 @@ impl Guard for ProjectGuard {
         let command = Command::Argv(std::iter::once(&program).chain(arguments).map(Into::into).collect());
         self.judged(&crate::gate::text_of(&command))?;
         let cwd = directory.map(|path| self.allowed(path, Access::Read)).transpose()?;
+        if let Some(path) = cwd.as_ref().filter(|path| !path.is_dir()) {
+            return Err(GuardError::NoDirectory(path.clone()));
+        }
         let fence = self.fence.as_ref().ok_or_else(|| {
             GuardError::InitializationFailed("the sandbox is switched off in the configuration".to_owned())
         })?;

@@ -149,6 +149,10 @@ fn commands_are_judged_then_fenced_in() {
     let result = guard.execute("sh", &["run.sh"], None, &[("WORD", "said")]).unwrap();
     assert_eq!(result.stdout, b"said\n");
     assert_ne!(result.exit_code, 0, "the fence holds what the gate let pass");
+    let reason = result.blocked_reason.as_deref().unwrap();
+    assert!(result.blocked && reason.contains("/etc/shadow: denied by"), "{reason}");
+    let quiet = guard.execute("true", &[], None, &[]).unwrap();
+    assert_eq!((quiet.blocked, quiet.blocked_reason), (false, None));
     assert_eq!(
         guard.execute("rm", &["-rf", "/usr"], None, &[]).unwrap_err().kind(),
         ErrorKind::CommandNotAllowed
@@ -161,4 +165,66 @@ fn commands_are_judged_then_fenced_in() {
     let off = place.guard(r#"{ "enabled": false }"#);
     assert!(!off.is_active());
     assert_eq!(off.execute("true", &[], None, &[]).unwrap_err().kind(), ErrorKind::InitializationFailed);
+}
+
+/// A file of this machine that is neither in the project nor in the home, nor of the system.
+const ELSEWHERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+
+#[test]
+fn the_root_in_the_read_list_is_everything_but_what_is_denied() {
+    let place = Place::new();
+    let default = place.guard("{}");
+    assert!(default.check_path(Path::new(ELSEWHERE), false).is_err());
+    assert_ne!(default.execute("cat", &[ELSEWHERE], None, &[]).unwrap().exit_code, 0);
+    let open = place.guard(r#"{ "allowedReadPaths": ["/"] }"#);
+    open.check_path(Path::new(ELSEWHERE), false).unwrap();
+    assert!(open.check_path(Path::new(ELSEWHERE), true).is_err());
+    let read = open.execute("cat", &[ELSEWHERE], None, &[]).unwrap();
+    assert_eq!(read.stdout, std::fs::read(ELSEWHERE).unwrap());
+    open.write_file(Path::new("run.sh"), b"cat /etc/shadow").unwrap();
+    assert!(open.execute("sh", &["run.sh"], None, &[]).unwrap().blocked);
+    for guard in [default, open] {
+        let both = guard.execute("cp", &["/dev/null", "made"], None, &[]).unwrap();
+        assert_eq!(both.exit_code, 0, "{both:?}");
+        assert_eq!(guard.execute("cat", &["made"], None, &[]).unwrap().exit_code, 0);
+        std::fs::remove_file(place.root.path().join("home/project/made")).unwrap();
+    }
+}
+
+#[test]
+fn what_belongs_to_the_system_alone_is_meant_by_no_rule_about_everything() {
+    let place = Place::new();
+    let system = ["/etc/passwd", "/etc/shadow", "/etc/sudoers", "/root", "/var/log", "/proc", "/sys", "/dev"];
+    for settings in ["{}", r#"{ "mode": "permissive" }"#, r#"{ "allowedReadPaths": ["/", "/var"] }"#] {
+        let guard = place.guard(settings);
+        for path in system {
+            for path in [path.to_owned(), format!("{path}/below")] {
+                for write in [false, true] {
+                    let answer = guard.check_path(Path::new(&path), write).map_err(|error| error.kind());
+                    assert_eq!(answer, Err(ErrorKind::PathAccessDenied), "{settings} {path}");
+                }
+            }
+        }
+        assert!(guard.read_file(Path::new("/proc/self/environ")).is_err(), "{settings}");
+    }
+    let named = place.guard(r#"{ "allowedReadPaths": ["/var/log/mine"] }"#);
+    named.check_path(Path::new("/var/log/mine/x"), false).unwrap();
+}
+
+#[test]
+fn a_directory_to_start_in_must_be_there_and_inside() {
+    let place = Place::new();
+    let guard = place.guard("{}");
+    std::fs::create_dir(place.root.path().join("home/project/sub")).unwrap();
+    let seen = guard.execute("pwd", &[], Some(Path::new("sub")), &[]).unwrap();
+    assert!(seen.stdout.ends_with(b"/home/project/sub\n"), "{seen:?}");
+    guard.write_file(Path::new("file"), b"").unwrap();
+    for missing in ["missing", "file"] {
+        let error = guard.execute("pwd", &[], Some(Path::new(missing)), &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Validation, "{error}");
+    }
+    for outside in ["/root", "/opt/none/../../root", ELSEWHERE] {
+        let error = guard.execute("pwd", &[], Some(Path::new(outside)), &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PathAccessDenied, "{error}");
+    }
 }

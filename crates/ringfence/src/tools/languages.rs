@@ -211,6 +211,12 @@ mod tests {
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1);
         prepared.tidy(&workspace);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
+        std::fs::create_dir(temp.path().join("temp")).unwrap();
+        let prepared = Prepared::new(&perl, "print 1", &workspace, Path::new("/seen")).unwrap();
+        assert!(prepared.command.contains("'/seen/temp/.ringfence-code-"), "{}", prepared.command);
+        assert_eq!(std::fs::read_dir(temp.path().join("temp")).unwrap().count(), 1);
+        prepared.tidy(&workspace);
+        assert_eq!(std::fs::read_dir(temp.path().join("temp")).unwrap().count(), 0);
     }
 
     #[test]

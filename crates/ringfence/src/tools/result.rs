@@ -212,6 +212,23 @@ mod tests {
     }
 
     #[test]
+    fn each_stream_keeps_64_kib_of_its_end_and_neither_costs_the_other_anything() {
+        let lines = |word: &str| (0..20_000).map(|n| format!("{word} {n}\n")).collect::<String>();
+        let (out, err) = (lines("out"), lines("err"));
+        let both = ExecResult { stderr: err.clone().into_bytes(), ..ran(0, out.as_bytes()) };
+        let result = ToolResult::of_execution(&both, &Nothing);
+        assert!(result.truncated);
+        for (whole, shown) in [(out, result.stdout), (err, result.stderr)] {
+            let (marker, kept) = shown.split_once('\n').unwrap();
+            assert_eq!(marker, format!("[{} bytes left out]", whole.len() - (64 << 10)));
+            assert_eq!(kept.len(), 64 << 10);
+            assert!(whole.ends_with(kept));
+        }
+        let exact = ToolResult::of_execution(&ran(0, &[b'x'; 64 << 10]), &Nothing);
+        assert!(!exact.truncated && exact.stdout.len() == 64 << 10);
+    }
+
+    #[test]
     fn names_on_the_wire_are_the_documented_ones() {
         let json = serde_json::to_value(ToolResult::failed(ErrorKind::ApprovalDenied, "no")).unwrap();
         let names: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();

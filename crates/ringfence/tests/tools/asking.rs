@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::model::{Access, Decision, ErrorKind};
-use ringfence::permission::{Answer, AutoApprove, AutoDeny, Mailbox, PermissionKind};
+use ringfence::permission::{
+    Answer, ApprovalRules, AutoApprove, AutoDeny, Condition, Mailbox, Permission, PermissionKind, RuleEntry,
+};
 use ringfence::tools::LocalTools;
 use serde_json::json;
 
@@ -161,6 +163,13 @@ fn what_the_gate_refuses_is_not_asked_about_and_does_not_run() {
     assert_eq!(result.error_kind, Some(ErrorKind::Permission), "{result:?}");
     assert_eq!(world.names(), ["tool_call_requested", "tool_call_finished"]);
     assert!(!world.project.join("ran").exists());
+    let code = json!({ "language": "shell", "code": "touch ran; rm -rf /etc" });
+    let code = world.tools.call("run_code", &code);
+    for refused in [result, code] {
+        assert_eq!((refused.ok, refused.exit_code), (false, None), "nothing ran: {refused:?}");
+        assert!(refused.stderr.contains("/etc"), "{refused:?}");
+    }
+    assert!(!world.project.join("ran").exists());
 }
 
 #[test]
@@ -222,4 +231,38 @@ fn a_mailbox_forgets_what_nobody_waits_for() {
     mailbox.close();
     world.tools.begin_run();
     assert!(world.bash("cat ~/.ssh/config").stderr.contains("nobody is left"));
+}
+
+#[test]
+fn the_first_rule_that_matches_answers_and_what_no_rule_matches_is_refused() {
+    let rule = |kind, holds: fn(&Permission) -> Result<bool, String>, answer| RuleEntry {
+        kind,
+        tool: None,
+        condition: Some(Arc::new(holds) as Condition),
+        answer,
+    };
+    let rules = ApprovalRules(vec![
+        rule(None, |_| Err("cannot tell".to_owned()), yes(Decision::AllowSession)),
+        rule(Some(PermissionKind::Execution), |_| Ok(true), yes(Decision::AllowSession)),
+        rule(None, |asked| Ok(asked.resource.ends_with("/config")), yes(Decision::AllowOnce)),
+        rule(None, |asked| Ok(asked.resource.contains("/config")), Answer::deny("the second rule")),
+    ]);
+    let options = LocalTools { service: Some(Arc::new(rules)), ..LocalTools::default() };
+    let Some(world) = World::new(options) else { return };
+    for name in ["config2", "other"] {
+        std::fs::write(world.home.join(".ssh").join(name), "treasure\n").unwrap();
+    }
+    for _ in 0..2 {
+        assert_eq!(world.bash("cat ~/.ssh/config").stdout, "Host treasure\n");
+        assert_eq!(
+            world.questions().len(),
+            1,
+            "the rule that fails and the one of another kind do not match"
+        );
+    }
+    for (name, words) in [("config2", "refused: the second rule"), ("other", "refused: no rule allows it")] {
+        let result = world.bash(&format!("cat ~/.ssh/{name}"));
+        assert_eq!(result.error_kind, Some(ErrorKind::ApprovalDenied), "{result:?}");
+        assert!(result.stderr.contains(words) && !result.stdout.contains("treasure"), "{result:?}");
+    }
 }

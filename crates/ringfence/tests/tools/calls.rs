@@ -259,3 +259,41 @@ fn what_the_gate_refuses_is_recorded_with_what_was_violated() {
     let violations = ledger.violations(&Default::default()).unwrap();
     assert!(violations.iter().any(|kept| kept.execution_id == Some(refused.id)), "{violations:?}");
 }
+
+#[test]
+fn everything_that_runs_something_passes_the_same_gate_into_the_same_fence() {
+    let Some(world) = World::asking([]) else { return };
+    let ways = |command: &str| {
+        [
+            ("bash", json!({ "command": command })),
+            ("bash", json!({ "command": format!("bash {command}") })),
+            ("run_code", json!({ "language": "shell", "code": command })),
+            ("jobs", json!({ "action": "start", "command": command })),
+            ("jobs", json!({ "action": "start", "command": command, "tty": true })),
+        ]
+    };
+    for (tool, arguments) in ways("touch ran; rm -rf / --no-preserve-root") {
+        let result = world.tools.call(tool, &arguments);
+        assert_eq!(result.error_kind, Some(ErrorKind::Permission), "{tool} {arguments}: {result:?}");
+        assert_eq!(result.data["reason"], "gate", "{tool} {arguments}");
+    }
+    assert!(!world.project.join("ran").exists());
+    // The gate cannot know what a file will say.
+    world.write("look.sh", "cat $HOME/.s*/config; echo looked");
+    for (tool, arguments) in ways("sh look.sh") {
+        world.tools.begin_run();
+        let mut result = world.tools.call(tool, &arguments);
+        if let Some(id) = result.data.get("job").map(|job| job["id"].clone()) {
+            let mut text = String::new();
+            while !text.contains("looked") {
+                let read = json!({ "action": "read", "id": id, "waitMs": 30000, "offset": text.len() });
+                let more = world.tools.call("jobs", &read);
+                assert!(more.ok && !more.stdout.is_empty(), "{more:?}");
+                text.push_str(&more.stdout);
+            }
+            result.stdout = text;
+        }
+        assert!(result.stdout.contains("looked"), "{tool} {arguments}: {result:?}");
+        assert!(!result.stdout.contains("treasure"), "{tool} {arguments}: {result:?}");
+    }
+}

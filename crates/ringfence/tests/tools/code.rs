@@ -78,6 +78,7 @@ fn risky_code_is_confirmed_where_that_is_wanted() {
     assert_eq!(refused.error_kind, Some(ErrorKind::ApprovalDenied), "{refused:?}");
     assert!(!world.project.join("b").exists());
     let questions = world.questions();
+    assert_eq!((questions[0].timeout_ms, questions[0].id.len()), (60_000, 32));
     let message = questions[0].confirmation();
     assert_eq!(message["type"], "confirmation_required");
     for field in ["request_id", "description", "risk_level", "patterns", "code_preview"] {

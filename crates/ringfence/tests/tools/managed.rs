@@ -85,6 +85,11 @@ fn commands_go_to_the_managers_sandbox_and_dispose_shuts_it_down() {
     let result = room.bash("echo $A ${PWD##*/}");
     assert_eq!((result.stdout.as_str(), &result.data["sandbox"]["active"]), ("1 sub\n", &json!(true)));
     assert_eq!(room.live(), 1, "one sandbox, made by the configured provider");
+    let code =
+        room.tools.call("run_code", &json!({ "language": "shell", "code": "cat /proc/self/mountinfo" }));
+    assert_eq!((code.ok, &code.data["sandbox"]["active"]), (true, &json!(true)), "{code:?}");
+    assert_eq!(code.stdout, room.bash("cat /proc/self/mountinfo").stdout, "code runs in it too");
+    assert_eq!(room.live(), 1);
     let treasure = room.bash("cat ~/.ssh/config");
     assert_eq!(treasure.stdout, "Host treasure\n", "{treasure:?}");
     let refused = room.bash("cat ~/.ssh/config");
@@ -138,8 +143,30 @@ fn without_a_fence_there_is_a_warning_and_a_person_is_asked_before() {
         let refused = room.bash("cat ~/.ssh/config");
         assert_eq!(refused.error_kind, Some(ErrorKind::ApprovalDenied), "{config}: {refused:?}");
         assert_eq!(*room.asked.lock().unwrap(), 1, "there is no fence to leave it to");
+        assert_eq!((refused.stdout.as_str(), refused.exit_code), ("", None), "nothing ran");
         let job = room.tools.call("jobs", &json!({ "action": "start", "command": "true" }));
         assert_eq!(job.error_kind, Some(ErrorKind::Unsupported), "{job:?}");
         room.tools.dispose();
     }
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_made_is_a_failed_call_that_says_why() {
+    let temp = tempfile::tempdir().unwrap();
+    let project = temp.path().canonicalize().unwrap();
+    let env = BTreeMap::from([
+        ("HOME".into(), project.clone().into_os_string()),
+        ("PATH".into(), std::env::var_os("PATH").unwrap()),
+    ]);
+    let config = json!({ "os": { "mode": "bubblewrap", "bubblewrap": { "bwrapPath": "/no/bwrap" } } });
+    let setup = Arc::new(Setup::load(&project, env, serde_json::from_value(config).unwrap(), None).unwrap());
+    let tools = LocalTools::default().open_managed(&setup, built_in().unwrap(), "chat-11", |_| ()).unwrap();
+    for command in ["touch ran", "bash touch ran"] {
+        let result = tools.call("bash", &json!({ "command": command }));
+        assert_eq!((result.ok, result.error_kind), (false, Some(ErrorKind::SandboxDenied)), "{result:?}");
+        assert_eq!(result.exit_code, None, "nothing ran");
+        assert!(result.stderr.contains("/no/bwrap cannot be executed"), "{result:?}");
+    }
+    assert!(!project.join("ran").exists());
+    tools.dispose();
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringfence_model::{Access, ErrorKind, ExecRequest, Grant, GrantScope, PathPattern, PathRule};
+use ringfence_model::{Access, Error, ErrorKind, ExecRequest, Grant, GrantScope, PathPattern, PathRule};
 use serde_json::json;
 
 use super::{Room, setup};
@@ -233,4 +233,16 @@ async fn an_agent_may_have_a_project_of_its_own() {
     let cwds: Vec<PathBuf> =
         room.provider.0.options.lock().unwrap().iter().map(|options| options.cwd.clone()).collect();
     assert_eq!(cwds, [project, room.project]);
+}
+
+#[test]
+fn the_built_in_providers_can_be_listed_again_and_again_and_nothing_added_stays() {
+    let kinds = || built_in().unwrap().kinds().map(str::to_owned).collect::<Vec<_>>();
+    let first = kinds();
+    let mut registry = built_in().unwrap();
+    registry.register("mine", || Err(Error::new(ErrorKind::SandboxNotAvailable, "first"))).unwrap();
+    registry.register("mine", || Err(Error::new(ErrorKind::SandboxNotAvailable, "second"))).unwrap();
+    assert_eq!(registry.get("mine").unwrap_err().message, "second", "the later one counts");
+    assert_eq!(registry.kinds().count(), first.len() + 1);
+    assert_eq!(kinds(), first, "there is nothing to reset");
 }
