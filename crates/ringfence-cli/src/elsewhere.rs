@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::containers;
-use ringfence::fence::{Approval, CreateOptions, Hooks, Provider, Sandbox, wait_for};
+use ringfence::fence::{Approval, CreateOptions, Hooks, Provider, wait_for};
 use ringfence::manager::built_in;
 use ringfence::model::config::WorkspaceAccess;
 use ringfence::model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Stdin};
@@ -61,8 +61,13 @@ pub(crate) fn run(
     Ok(result)
 }
 
-/// A sandbox that goes with whoever holds it.
-pub(crate) fn make(setup: &Setup, required: &[String], hooks: Hooks) -> Result<Arc<dyn Sandbox>> {
+/// A sandbox that goes with whoever holds it, for sessions.
+#[cfg(target_os = "linux")]
+pub(crate) fn make(
+    setup: &Setup,
+    required: &[String],
+    hooks: Hooks,
+) -> Result<Arc<dyn ringfence::fence::Sandbox>> {
     let (provider, options) = prepare(setup, required, hooks)?;
     wait_for(provider.create(options), FOR_EVER)
         .unwrap_or_else(|| Err(Error::new(ErrorKind::Timeout, "the sandbox was not made")))
