@@ -16,6 +16,7 @@ mod suite {
     pub(crate) mod docker_sandboxes;
     #[cfg(all(feature = "docker", feature = "mcp", target_os = "linux"))]
     pub(crate) mod docker_session;
+    #[cfg(all(feature = "docker", target_os = "linux"))]
     mod docker_tools;
     pub(crate) mod fence_attacks_kernel;
     pub(crate) mod fence_attacks_paths;
