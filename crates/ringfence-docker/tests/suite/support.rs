@@ -21,7 +21,11 @@ pub(super) fn wait<T>(future: BoxFuture<'_, T>) -> T {
 
 /// Where tests put projects: engines show nothing of `/tmp`, which is the container's own inside.
 pub(super) fn room() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("docker-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    // A container has these places for itself; a workspace that keeps its path cannot lie in one.
+    let ours = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let is_covered = ["/tmp", "/var/tmp", "/run"].iter().any(|own| ours.starts_with(own));
+    let directory = if is_covered { std::path::Path::new("/srv") } else { ours };
+    tempfile::Builder::new().prefix("docker-").tempdir_in(directory).unwrap()
 }
 
 pub(super) struct World {
