@@ -134,12 +134,14 @@ impl Ground {
         let lay_out = |found: &Found| view::lay_out(fs, found, &self.cwd, self.precision != Precision::Off);
         let is_root = rustix::process::geteuid().is_root();
         // The one file of it that somebody wants would be refused with the others.
-        if is_root && launcher == Launcher::Native && !scan::is_wanted(fs, Path::new("/etc")) {
-            if let Ok(strangers) = Strangers::new(c"/etc") {
-                let mut view = lay_out(&self.found)?;
-                if view.disown(c"/etc") {
-                    return Ok((view, Some(Arc::new(strangers))));
-                }
+        if is_root
+            && launcher == Launcher::Native
+            && !scan::is_wanted(fs, Path::new("/etc"))
+            && let Ok(strangers) = Strangers::new(c"/etc")
+        {
+            let mut view = lay_out(&self.found)?;
+            if view.disown(c"/etc") {
+                return Ok((view, Some(Arc::new(strangers))));
             }
         }
         Ok((lay_out(&self.found_with_roots_own())?, None))
