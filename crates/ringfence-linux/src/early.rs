@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
-use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair, leave_behind};
+use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair};
 use crate::parcel::{self, Parcel};
 use crate::plan::{Exec, MountStep, Plan};
 use crate::report::{Message, Step};
@@ -22,6 +22,9 @@ use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, Cloned, Sys};
 
 static BEGUN: Mutex<Option<Begun>> = Mutex::new(None);
+
+/// It has done its work, and ends.
+static HELPER: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
 #[derive(Debug)]
 struct Begun {
@@ -136,7 +139,7 @@ impl Begun {
     /// have been told what to do: that is an error, or a command could run twice.
     fn sandboxed(self) -> Sys<Option<Sandboxed>> {
         let heard = Message::receive_with_descriptor(self.told.as_fd());
-        leave_behind(self.helper);
+        *HELPER.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.helper);
         match heard? {
             (Message::Begun { pid }, Some(pidfd)) => {
                 Ok(Some(Sandboxed { pid, pidfd, control: self.control, end: End::Kill }))
@@ -150,6 +153,15 @@ impl Begun {
         if let Ok(Some(sandboxed)) = self.sandboxed() {
             sandboxed.kill();
         }
+        see_helper_off();
+    }
+}
+
+/// Reaps the helper, if there was one. Later than it ends, so that nobody waits for it.
+pub(crate) fn see_helper_off() {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    if let Some(helper) = HELPER.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        while let Err(Errno::INTR) = waitid(WaitId::PidFd(helper.as_fd()), WaitIdOptions::EXITED) {}
     }
 }
 

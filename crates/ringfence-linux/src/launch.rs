@@ -248,23 +248,6 @@ impl Maps {
     }
 }
 
-/// Children that are about to end by themselves.
-static LEAVING: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
-
-/// Does not wait for a child that is about to end. It is reaped when somebody gets round to
-/// [it](reap_those_left), or by whoever inherits it.
-pub(crate) fn leave_behind(pidfd: OwnedFd) {
-    LEAVING.lock().unwrap_or_else(PoisonError::into_inner).push(pidfd);
-    reap_those_left();
-}
-
-pub(crate) fn reap_those_left() {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-    let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
-    leaving.retain(|pidfd| matches!(waitid(WaitId::PidFd(pidfd.as_fd()), options), Ok(None)));
-}
-
 /// A way into a running sandbox, for more commands than its first one.
 #[derive(Debug)]
 pub struct Door {
@@ -370,11 +353,15 @@ impl Sandboxed {
         while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
     }
 
-    /// Does not wait for pid 1, which has nothing to do any more but to end.
+    /// Does not wait for pid 1, which has nothing to do any more but to end. It is reaped by the next one who
+    /// calls this, or by whoever inherits it.
     pub(crate) fn leave(&self) {
-        if let Ok(pidfd) = self.pidfd.try_clone() {
-            leave_behind(pidfd);
-        }
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        static LEAVING: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.extend(self.pidfd.try_clone());
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        leaving.retain(|pidfd| matches!(waitid(WaitId::PidFd(pidfd.as_fd()), options), Ok(None)));
     }
 
     /// Asks everything inside to end.

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::launch::{End, LaunchError, Sandboxed, reap_those_left};
+use crate::early;
+use crate::launch::{End, LaunchError, Sandboxed};
 use crate::plan::Plan;
 use crate::report::{Message, Step};
 
@@ -110,12 +111,12 @@ pub fn attend(
             Ok((Message::Listener { .. }, Some(fd))) => {
                 attendant.listener(&fd);
                 listener = Some(fd);
-                reap_those_left();
+                early::see_helper_off();
             }
             Ok((Message::Held, _)) => attendant.held(),
             Ok((Message::Unsupervised, _)) => {
                 attendant.unsupervised();
-                reap_those_left();
+                early::see_helper_off();
             }
             Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
             Ok((Message::Tripwire, Some(device))) => attendant.tripwire(device),
