@@ -3,8 +3,8 @@
 //! Making namespaces takes as long as reading a configuration and planning from it, and neither needs the other. So
 //! a program that will make one sandbox calls [`begin`] first thing. A helper is cloned from it while it is small,
 //! makes pid 1 of a sandbox as *our* child, and ends. That pid 1 does what no policy decides
-//! ([`stage::found`], and the mounts that every plan begins with) and waits. [`launch`](crate::launch::launch) sends it the plan and the command
-//! as a [parcel](crate::parcel), instead of cloning them with a process.
+//! ([`stage::found`], and the mounts that every plan begins with) and waits. [`launch`](crate::launch::launch) sends
+//! it the plan and the command as a [parcel](crate::parcel), instead of cloning them with a process.
 //!
 //! Nothing but this code runs in it until then. It ends when this process does, or at [`forget`].
 

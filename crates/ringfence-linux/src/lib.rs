@@ -3,8 +3,9 @@
 //! A [`plan::Plan`] says what to build, as data. [`launch::launch`] clones a process into new
 //! namespaces; [`stage`] runs inside it, builds the root from the plan, and starts the command under
 //! Landlock and seccomp. Where that is not possible, [`bwrap`] lets another program make the namespaces, and
-//! [`keeper`] does without them. Init and the host talk in [`report::Message`]s. Synchronous, no runtime, no
-//! configuration; everything that runs after the clone allocates nothing.
+//! [`keeper`] does without them; [`early`] begins one before its plan is known. Init and the host talk in
+//! [`report::Message`]s. Synchronous, no runtime, no configuration; what runs after the clone of a program that may
+//! have threads allocates nothing.
 #![cfg(target_os = "linux")]
 
 pub mod bwrap;

@@ -92,7 +92,10 @@ impl Setup {
 
     /// What the local fence is told besides the policy. `required` are layers that must hold; `stage` is the
     /// program that bwrap executes inside, which must be able to be one.
+    ///
+    /// From here on ringfence's home is there: a fence is about to be planned, and what is not there cannot be covered.
     pub fn local_options(&self, required: &[String], stage: Option<&Path>) -> Result<serde_json::Value> {
+        self.make_home();
         let config = &self.loaded.config;
         let launcher = match (config.launcher, config.os.mode) {
             (Launcher::Auto, OsMode::Bubblewrap) => Launcher::Bwrap,
@@ -114,6 +117,12 @@ impl Setup {
             "stage": stage.map(Path::to_string_lossy),
             "seatbelt": { "profile": config.os.seatbelt.profile },
         }))
+    }
+
+    /// Who may not make it here cannot make it inside either.
+    fn make_home(&self) {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.ringfence_home);
     }
 
     #[must_use]

@@ -23,6 +23,7 @@ for_every_launcher! {
     what_is_protected_and_came_later_stays_as_it_is,
     a_denied_file_replaced_outside_stays_denied,
     the_ringfence_home_and_its_program_are_out_of_reach,
+    nobody_inside_writes_what_the_ledger_takes_in,
     links_planted_in_the_project_do_not_lead_the_host_out,
     races_do_not_read_what_was_denied_from_the_start,
 }
@@ -450,6 +451,32 @@ fn the_ringfence_home_and_its_program_are_out_of_reach(launcher: Launcher) {
     assert!(config.contains("canary"));
     assert!(std::fs::metadata(program).unwrap().len() > 100_000);
     assert_eq!(std::fs::metadata(room.project.join("exe")).map_or(0, |exe| exe.len()), 0);
+}
+
+/// Records wait beside the ledger as lines of text. In the very first run of a home that is the project itself, not even
+/// their directory is there when the fence is planned.
+fn nobody_inside_writes_what_the_ledger_takes_in(launcher: Launcher) {
+    const FORGED: &str = r#"{"event":{"timeMs":1,"executionId":null,"kind":"forged","body":{}}}"#;
+    for precision in ["full", "writes", "off"] {
+        let room = Room::on(launcher);
+        let home = room.home.to_str().unwrap();
+        let options = ["--project", home, "--precision", precision];
+        for run in ["first", "second"] {
+            let text = format!(
+                "mkdir -p ~/.ringfence; for f in ledger.db-spool ledger.db-spool.1 sandbox.json; do echo '{FORGED}' >> ~/.ringfence/$f; done; true"
+            );
+            room.fenced_with(&options, &text);
+            for name in names(&room.ringfence_home) {
+                let found = std::fs::read(room.ringfence_home.join(&name)).unwrap_or_default();
+                let found = String::from_utf8_lossy(&found);
+                assert!(
+                    !found.contains(r#""kind":"forged""#),
+                    "{precision}, {run} run: {} was written",
+                    name.display()
+                );
+            }
+        }
+    }
 }
 
 fn links_planted_in_the_project_do_not_lead_the_host_out(launcher: Launcher) {
