@@ -279,8 +279,13 @@ impl Supervisor<'_> {
         Ok(Place { directory, name: CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)? })
     }
 
-    /// A copy of the listener for answers that come later.
+    /// A copy of the listener for answers that come later. None when so many threads have one that they seem to be
+    /// somebody's aim: a pipe that cannot be written keeps its thread until the sandbox ends.
     pub(super) fn shared_listener(&mut self, listener: BorrowedFd<'_>) -> Option<Arc<OwnedFd>> {
+        const THREADS: usize = 512;
+        if self.listener.as_ref().is_some_and(|listener| Arc::strong_count(listener) > THREADS) {
+            return None;
+        }
         if self.listener.is_none() {
             self.listener = listener.try_clone_to_owned().ok().map(Arc::new);
         }
@@ -336,11 +341,6 @@ impl Open {
         self.flags & libc::O_CLOEXEC != 0
     }
 
-    /// The writing end of a pipe that is to be read.
-    pub(super) fn other_end(&self) -> Self {
-        Self { path: self.path.clone(), flags: libc::O_WRONLY, mode: 0 }
-    }
-
     /// What is there, to point at it only.
     pub(super) fn point(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -356,11 +356,9 @@ impl Open {
         Ok(file)
     }
 
-    /// Opens a pipe, when somebody opens its other end.
-    pub(super) fn waiting_at(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-        let wanted = OFlags::from_bits_retain((self.flags & KNOWN).cast_unsigned());
-        let open = wanted | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
-        rustix::fs::openat2(root, relative(&self.path), open, Mode::empty(), EXACTLY)
+    /// Opens the pipe that is pointed at, when somebody opens its other end.
+    pub(super) fn waiting(&self, there: &OwnedFd) -> Result<OwnedFd, Errno> {
+        again(there, self.flags)
     }
 
     /// Opens without waiting for anybody.

@@ -142,7 +142,7 @@ impl Supervisor<'_> {
         match kind {
             Some(FileType::Symlink) => return Answer::Done(Err(Errno::LOOP)),
             Some(FileType::Fifo) if flags & libc::O_NONBLOCK == 0 => {
-                return self.open_pipe(listener, notification.id, open);
+                return self.open_pipe(listener, notification.id, open, there);
             }
             _ => {}
         }
@@ -156,35 +156,32 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Waits for somebody who writes to the pipe, as the caller would.
-    fn open_pipe(&mut self, listener: BorrowedFd<'_>, id: u64, open: Open) -> Answer {
+    /// Waits for somebody who writes to the pipe, as the caller would. Both ends are opened at the very pipe that is
+    /// `there`: its name may be another's by then.
+    fn open_pipe(&mut self, listener: BorrowedFd<'_>, id: u64, open: Open, there: OwnedFd) -> Answer {
         const PAUSE: Duration = Duration::from_millis(20);
-        let (Some(listener), Some(root)) = (self.shared_listener(listener), &self.root) else {
-            return Answer::Done(Err(Errno::NXIO));
-        };
-        let (Ok(root), Ok(other_root)) = (root.try_clone(), root.try_clone()) else {
-            return Answer::Done(Err(Errno::MFILE));
-        };
-        let opened = Arc::new(AtomicBool::new(false));
-        let (done, waiting) = (Arc::clone(&opened), Arc::clone(&listener));
-        let other_end = open.other_end();
+        let Some(listener) = self.shared_listener(listener) else { return Answer::Done(Err(Errno::NXIO)) };
+        let (there, opened) = (Arc::new(there), Arc::new(AtomicBool::new(false)));
+        let (pipe, done, waiting) = (Arc::clone(&there), Arc::clone(&opened), Arc::clone(&listener));
         let reader = self.reader.take();
         let wait = move || {
-            let answered = match open.waiting_at(root.as_fd()) {
+            let file = open.waiting(&pipe);
+            // Before the caller is answered: from then on nobody waits for it, and that is not to be taken for its end.
+            done.store(true, Ordering::Release);
+            let answered = match file {
                 Ok(file) => handover::give(waiting.as_fd(), id, &file, open.closes_on_exec()),
                 Err(errno) => notif::refuse(waiting.as_fd(), id, errno),
             };
             drop(reader);
-            done.store(true, Ordering::Release);
             // One that cannot be delivered belongs to a caller that is gone.
             let _ = answered;
         };
         let watch = move || {
             while !opened.load(Ordering::Acquire) {
                 std::thread::sleep(PAUSE);
-                if !notif::is_valid(listener.as_fd(), id) {
+                if !opened.load(Ordering::Acquire) && !notif::is_valid(listener.as_fd(), id) {
                     // Nobody wants it any more; somebody who writes lets the other thread go.
-                    let _ = other_end.at(other_root.as_fd());
+                    let _ = deed::again(&there, libc::O_WRONLY | libc::O_NONBLOCK);
                 }
             }
         };

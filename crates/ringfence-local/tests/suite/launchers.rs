@@ -144,7 +144,7 @@ fn pipes_descriptors_and_proc_open_as_ever() {
         cat <(echo substituted); echo input | cat /dev/stdin; cat <<< here
         cat /proc/self/comm; read -r name < /proc/$$/comm; echo $name; readlink /proc/self/fd/0
         echo deleted > f; exec 3<f; rm f; cat /dev/fd/3
-        timeout 0.3 cat p; echo $?; cat none; cat p/x; cat '' ; head -c 1 /dev/zero | wc -c
+        timeout 0.1 cat p; rm p; mkfifo p; timeout 0.3 cat p; echo $?; cat none; cat p/x; cat '' ; head -c 1 /dev/zero | wc -c
         mkdir d; cat d; (cat < /dev/tty)
         python3 -c 'import os
 for path, flags in [(\"p\", os.O_NONBLOCK), (\"d\", 0), (\"/proc/self/status\", 0)]: os.close(os.open(path, flags))
