@@ -4,12 +4,14 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use ringfence::fence::CreateOptions;
 use ringfence::manager::built_in;
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Decision, ErrorKind};
-use ringfence::permission::{Answer, Callback};
+use ringfence::permission::{Answer, AutoApprove, Callback};
 use ringfence::setup::Setup;
-use ringfence::tools::{LocalTools, ToolResult, Tools};
+use ringfence::tools::{Executors, LocalTools, ProviderRoom, ToolResult, Tools};
+use ringfence_docker::DockerProvider;
 use ringfence_docker::testing::{FULL, TestEngine};
 use serde_json::{Value, json};
 
@@ -220,4 +222,41 @@ async fn an_mcp_client_whose_provider_is_docker_works_in_a_container() {
     client.cancel().await.unwrap();
     let removed = room.run(&["recreate", "--all", "--force"]).expect(0);
     assert!(removed.stdout.starts_with("removed: ringfence-sbx-agent-main"), "{removed:?}");
+}
+
+/// Safe code stays in the local fence; other code has a container for itself, which is gone afterwards.
+#[test]
+fn risky_code_has_a_container_of_its_own() {
+    let Some(engine) = TestEngine::shared() else { return };
+    let room = Room::new();
+    let env = [("HOME", &room.home), ("RINGFENCE_HOME", &room.ringfence_home)]
+        .map(|(name, path)| (name.into(), path.clone().into_os_string()));
+    let setup = Setup::load(&room.project, env.into(), ConfigFile::default(), None).unwrap();
+    let container = CreateOptions {
+        provider_options: json!({
+            "engine": engine.host(), "life": "simple", "docker": { "image": FULL, "memory": "256M" },
+        }),
+        ..CreateOptions::new(room.project.clone(), setup.policy())
+    };
+    let docker = ProviderRoom::new(Arc::new(DockerProvider::default()), container);
+    let options = LocalTools {
+        service: Some(Arc::new(AutoApprove)),
+        executors: Some(Executors { docker: Some(Arc::new(docker)), ..Executors::default() }),
+        ..LocalTools::default()
+    };
+    let tools = options.open(&setup).unwrap();
+    let run = |code: &str| tools.call("run_code", &json!({ "language": "shell", "code": code }));
+    let safe = run("pwd");
+    assert_eq!(safe.data["sandboxType"], "subprocess", "{safe:?}");
+    assert_eq!(safe.stdout.trim_end(), room.project.to_str().unwrap());
+    let risky = run("mkdir -p out; mv out made; hostname > made/name; pwd");
+    assert_eq!((&risky.data["sandboxType"], risky.ok), (&json!("docker"), true), "{risky:?}");
+    assert_eq!(risky.stdout, "/workspace\n");
+    assert_eq!(risky.data["filesCreated"], json!(["made/name"]), "{risky:?}");
+    let name = std::fs::read_to_string(room.project.join("made/name")).unwrap();
+    assert_ne!(name, std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap());
+    tools.dispose();
+    let mark = format!("label=ringfence.workspace={}", room.project.display());
+    let left = engine.docker(&["ps", "-aq", "--filter", &mark]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }

@@ -120,6 +120,7 @@ impl Desk {
 
     /// Asks, unless it was answered for the session before. Returns when there is an answer, or no time left.
     pub fn ask(&self, mut permission: Permission, call: &CallRef) -> Outcome {
+        permission.session = self.journal.session().map(str::to_owned);
         permission.timeout_ms = u64::try_from(self.options.timeout.as_millis()).unwrap_or(u64::MAX);
         if self.options.keeper.is_none() {
             permission.options.retain(|option| *option != Decision::AllowPermanent);

@@ -35,6 +35,9 @@ pub struct Permission {
     pub id: String,
     /// Hash of the tool and the cleaned request: the same thing asked again has the same key.
     pub key: String,
+    /// Whose question it is, where the session has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     #[serde(rename = "type")]
     pub kind: PermissionKind,
     pub tool: String,
@@ -136,6 +139,7 @@ impl Permission {
         Self {
             id: uuid::Uuid::now_v7().simple().to_string(),
             key: key_of(tool, &request),
+            session: None,
             kind,
             tool: tool.to_owned(),
             resource,

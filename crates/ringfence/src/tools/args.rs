@@ -1,5 +1,6 @@
 //! What each tool takes. The schemas that agents see are made from these types.
 
+use ringfence_gate::risk::Sandbox;
 use ringfence_model::{Error, ErrorKind, Result};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,7 +44,7 @@ pub struct RunCode {
     #[serde(default = "half_a_minute")]
     #[schemars(range(min = 1, max = 300))]
     pub timeout: u64,
-    /// `inherit` or `restricted`.
+    /// `inherit` or `restricted`; or one that is wanted at least: `subprocess`, `docker`, `aio`.
     #[serde(default)]
     pub sandbox: Option<String>,
     #[serde(default)]
@@ -212,6 +213,16 @@ pub(crate) fn parse<T: DeserializeOwned>(arguments: &Value) -> Result<T> {
         let at = if place == "." { String::new() } else { format!("`{place}`: ") };
         Error::new(ErrorKind::Validation, format!("wrong arguments: {at}{}", error.into_inner()))
     })
+}
+
+/// The sandbox that code is to have at least. A call cannot ask for less than what is configured.
+pub(crate) fn wished_sandbox(wish: Option<&str>) -> Result<Option<Sandbox>> {
+    match wish.map(str::to_lowercase).as_deref() {
+        Some("subprocess") => Ok(Some(Sandbox::Subprocess)),
+        Some("docker" | "docker_simple") => Ok(Some(Sandbox::Docker)),
+        Some("aio" | "aio_sandbox") => Ok(Some(Sandbox::Aio)),
+        _ => check_sandbox(wish).map(|()| None),
+    }
 }
 
 /// A call may only ask for the fence that is there anyway.

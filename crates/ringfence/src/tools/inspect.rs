@@ -2,10 +2,16 @@
 
 use std::path::Path;
 
+use ringfence_gate::risk::Risk;
+use ringfence_gate::{Language, Verdict};
 use ringfence_model::{Access, Assurance, Decision, Error, ErrorKind, Grant, GrantScope, Result};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
+use super::args;
+use super::catalogue::{self, Effect};
 use super::journal::CallRef;
+use super::languages::for_gate;
 use super::result::ToolResult;
 use super::run::refused;
 use super::toolbox::Tools;
@@ -14,7 +20,64 @@ use crate::permission::{Permission, PermissionKind};
 /// Characters of an agent's own reason that a person is shown.
 const LONGEST_REASON: usize = 300;
 
+/// A call before it is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prospect {
+    pub category: Effect,
+    pub risk: Risk,
+    /// What a person would be asked, if somebody is.
+    pub confirmation: String,
+}
+
 impl Tools {
+    /// What a call would be: its category, and how risky it is with these very arguments. Nothing runs, and nobody is
+    /// asked.
+    pub fn prospect(&self, name: &str, arguments: &Value) -> Result<Prospect> {
+        let spec = catalogue::find(name)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tool `{name}`")))?;
+        let (risk, permission) = match self.verdict(spec.name, arguments)? {
+            Some((code, verdict)) => {
+                let redact = self.shared.desk.redact();
+                (
+                    verdict.risk.level,
+                    Permission::execution(spec.name, &code, arguments, &verdict, false, redact),
+                )
+            }
+            None => {
+                let (risk, why) = match spec.effect {
+                    Effect::Writes => (Risk::Medium, "it changes files of the workspace"),
+                    _ => (Risk::Safe, "it changes nothing"),
+                };
+                (risk, Permission::tool(spec.name, why, arguments, self.shared.desk.redact()))
+            }
+        };
+        Ok(Prospect { category: spec.effect, risk, confirmation: permission.sentence() })
+    }
+
+    /// The code of a call that runs some, and what the gate says of it.
+    fn verdict(&self, tool: &str, arguments: &Value) -> Result<Option<(String, Verdict)>> {
+        let (language, code, escalated) = match tool {
+            "bash" => {
+                let args: args::Bash = args::parse(arguments)?;
+                (Language::Shell, args.command, args.escalated)
+            }
+            "run_code" => {
+                let args: args::RunCode = args::parse(arguments)?;
+                let (name, _) = self.shared.languages.get(&args.language)?;
+                (for_gate(name), args.code, args.escalated)
+            }
+            "jobs" => {
+                let args: args::Jobs = args::parse(arguments)?;
+                let Some(command) = args.command else { return Ok(None) };
+                (Language::Shell, command, args.escalated)
+            }
+            _ => return Ok(None),
+        };
+        let verdict = self.shared.gate.judge(&self.for_gate(tool, language, &code, escalated));
+        Ok(Some((code, verdict)))
+    }
+
     /// Which layers hold.
     #[must_use]
     pub fn assurance(&self) -> Assurance {

@@ -69,7 +69,7 @@ impl Tools {
             return Err(Error::new(ErrorKind::Validation, "the command is empty"));
         }
         let code = match self.admitted(call, Language::Shell, command, args.escalated, arguments)? {
-            Ok(code) => code,
+            Ok(approved) => approved.code,
             Err(refused) => return Ok(*refused),
         };
         let mut request = ExecRequest::shell(code.clone());

@@ -42,6 +42,12 @@ impl Journal {
         Self { listeners: Mutex::default(), ledger, redact, session_key }
     }
 
+    /// The session whose calls these are, where it has a name.
+    #[must_use]
+    pub fn session(&self) -> Option<&str> {
+        self.session_key.as_deref()
+    }
+
     pub fn listen(&self, listener: Listener) {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
     }

@@ -16,6 +16,7 @@ use ringfence_model::environment::holds_secret;
 use ringfence_model::{Error, ErrorKind, Filesystem, Result};
 use ringfence_workspace::{Mode, Workspace, WorkspaceOptions};
 
+use super::executors::Executors;
 use super::journal::Journal;
 use super::languages::Languages;
 use super::local_room::LocalRoom;
@@ -42,6 +43,8 @@ pub struct LocalTools {
     /// None: as configured.
     pub access: Option<WorkspaceAccess>,
     pub confirm_from: Option<Risk>,
+    /// Where `run_code` runs code, by how risky it is; none: all of it in the session's own sandbox.
+    pub executors: Option<Executors>,
     /// More directories of the project: files in them are named by absolute paths. The policy decides about them as
     /// about all others; this allows nothing.
     pub more: Vec<PathBuf>,
@@ -68,6 +71,7 @@ impl Default for LocalTools {
             secrets: vec![],
             access: None,
             confirm_from: None,
+            executors: None,
             more: vec![],
             code_reader: None,
             languages: Languages::default(),
@@ -219,6 +223,7 @@ impl LocalTools {
         layers.push(PolicyLayer::sandbox(&config.tools));
         Ok(Tools::new(ToolsOptions {
             room,
+            executors: self.executors,
             workspace,
             more,
             filesystem,

@@ -13,7 +13,8 @@
 //! | [`router`], [`agent_command`] | lines that are not for the shell |
 //! | `run`, [`languages`], `jobs` | commands and code, and those in the background |
 //! | `file_tools`, `files`, `inside`, `guard` | files, on the host or in a sandbox that has its own |
-//! | [`room`], [`local_room`], [`manager_room`] | where commands run |
+//! | [`room`], [`local_room`], [`manager_room`], [`pool_room`] | where commands run |
+//! | [`executors`] | which of them runs code, by how risky it is |
 //! | [`result`], [`event`], [`journal`] | what comes of it, and who hears of it |
 //! | [`steps`] | the same for agents that stop at each question |
 //! | [`local`] | all of it for a project on this machine, or for a session of a manager, in one call |
@@ -22,6 +23,7 @@ pub mod agent_command;
 pub mod args;
 pub mod catalogue;
 pub mod event;
+pub mod executors;
 mod file_tools;
 mod files;
 mod guard;
@@ -37,6 +39,7 @@ pub mod local;
 pub mod local_room;
 pub mod manager_room;
 pub mod policy;
+pub mod pool_room;
 pub mod restricted;
 pub mod result;
 pub mod room;
@@ -48,12 +51,15 @@ pub mod toolbox;
 
 pub use catalogue::{Effect, ToolSpec};
 pub use event::ToolEvent;
+pub use executors::Executors;
+pub use inspect::Prospect;
 pub use journal::Journal;
 pub use languages::{Language, Languages};
 #[cfg(target_os = "linux")]
 pub use local::LocalTools;
 pub use manager_room::ManagerRoom;
 pub use policy::{PolicyLayer, ToolPolicy};
+pub use pool_room::PoolRoom;
 pub use restricted::Restriction;
 pub use result::ToolResult;
 pub use room::{ProviderRoom, Room};

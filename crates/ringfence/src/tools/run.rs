@@ -1,11 +1,12 @@
 //! Tools that run things: `bash`, `run_code`; and the judgement before them.
 
 use std::path::PathBuf;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use ringfence_fence::approve::Question;
 use ringfence_fence::files::LastLink;
 use ringfence_gate::policy::{Descriptor, Tool, ToolQuestion, decide_tool};
+use ringfence_gate::risk::{Assessment, Sandbox};
 use ringfence_gate::{Decision as Verdict, Language, Request};
 use ringfence_ledger::now_ms;
 use ringfence_model::config::{GateMode, SafetyMode};
@@ -22,7 +23,7 @@ use super::files::FileCall;
 use super::journal::CallRef;
 use super::languages::{Prepared, Snapshot, for_gate};
 use super::result::ToolResult;
-use super::room::block;
+use super::room::{Room, block};
 use super::router::{self, Route};
 use super::toolbox::Tools;
 use crate::gate::{Refusal, Whereabouts, Why, left_to_the_fence};
@@ -32,6 +33,13 @@ use crate::permission::{Outcome, Permission};
 const MOST_EDITS: usize = 5;
 /// How many resources one command may ask for, where it has to be run again for each.
 const MOST_RETRIES: usize = 8;
+
+/// Code that may run.
+pub(crate) struct Approved {
+    pub(crate) code: String,
+    /// How risky it is; nobody looked where the gate is off and the level decides nothing.
+    risk: Option<Assessment>,
+}
 
 pub(crate) type Judged<T> = std::result::Result<T, Box<ToolResult>>;
 
@@ -107,7 +115,7 @@ impl Tools {
             }
         }
         let code = match self.judge(call, Language::Shell, text, args.escalated, arguments) {
-            Ok(code) => code,
+            Ok(approved) => approved.code,
             Err(refused) => return Ok(*refused),
         };
         if let Err(refused) = self.begin(call) {
@@ -117,7 +125,7 @@ impl Tools {
         request.timeout_ms = args.timeout_ms;
         request.stdin =
             args.stdin.as_ref().map_or(Stdin::Empty, |text| Stdin::Bytes(text.clone().into_bytes()));
-        let result = self.execute(call, &code, &request);
+        let result = self.execute(&*self.room, call, &code, &request);
         self.whereabouts().follow(result.as_ref().ok());
         Ok(ToolResult::of_execution(&result?, self.shared.desk.redact()))
     }
@@ -128,44 +136,60 @@ impl Tools {
         args: args::RunCode,
         arguments: &Value,
     ) -> Result<ToolResult> {
-        args::check_sandbox(args.sandbox.as_deref())?;
+        let wish = args::wished_sandbox(args.sandbox.as_deref())?;
         if !(1..=300).contains(&args.timeout) {
             return Err(Error::new(ErrorKind::Validation, "timeout is from 1 to 300 seconds"));
         }
         let (name, language) = self.shared.languages.get(&args.language)?;
-        let code = match self.admitted(call, for_gate(name), &args.code, args.escalated, arguments)? {
-            Ok(code) => code,
+        let approved = match self.admitted(call, for_gate(name), &args.code, args.escalated, arguments)? {
+            Ok(approved) => approved,
             Err(refused) => return Ok(*refused),
         };
+        let (kind, room) = self.executor(&approved, wish)?;
+        let code = approved.code;
         let workspace = self.shared.files.workspace();
-        let prepared = Prepared::new(language, &code, workspace, &self.seen_workspace()?)?;
+        let prepared = Prepared::new(language, &code, workspace, &self.seen_workspace(&room)?)?;
         let before = Snapshot::of(workspace)?;
         let began = i64::try_from(now_ms()).unwrap_or(i64::MAX);
         let mut request = ExecRequest::shell(prepared.command.clone());
         request.stdin = Stdin::Bytes(prepared.stdin.clone());
         request.timeout_ms = Some(args.timeout * 1000);
-        let outcome = self.execute(call, &code, &request);
+        let outcome = self.execute(&*room, call, &code, &request);
         prepared.tidy(workspace);
         let changes = before.until(&Snapshot::of(workspace)?, began);
         let result = ToolResult::of_execution(&outcome?, self.shared.desk.redact());
         Ok(result
             .with("language", name)
+            .with("sandboxType", json!(kind))
             .with("filesCreated", changes.created)
             .with("filesChanged", changes.changed)
             .with("filesIncomplete", changes.incomplete))
     }
 
+    /// The room that code runs in.
+    fn executor(&self, approved: &Approved, wish: Option<Sandbox>) -> Result<(Sandbox, Arc<dyn Room>)> {
+        match (&self.shared.executors, &approved.risk) {
+            (Some(executors), Some(risk)) => executors.choose(&self.room, risk, wish),
+            _ if wish.is_some_and(|wish| wish > Sandbox::Subprocess) => {
+                let text = "code runs in the session's own sandbox here, and in no other";
+                Err(Error::new(ErrorKind::SandboxNotAvailable, text))
+            }
+            _ => Ok((Sandbox::Subprocess, Arc::clone(&self.room))),
+        }
+    }
+
     /// Where commands find the workspace, which in a sandbox with a file system of its own may be elsewhere.
-    fn seen_workspace(&self) -> Result<PathBuf> {
+    fn seen_workspace(&self, room: &Arc<dyn Room>) -> Result<PathBuf> {
         let host = self.shared.files.workspace().host_path();
-        if let Some(seen) = self.shared.seen.get() {
+        let is_own = Arc::ptr_eq(room, &self.room);
+        if let Some(seen) = self.shared.seen.get().filter(|_| is_own) {
             return Ok(seen.clone());
         }
-        let seen = match self.room.files()? {
+        let seen = match room.files()? {
             None => host.to_owned(),
             Some(files) => block(files.locate(host, LastLink::Keep))?.path,
         };
-        Ok(self.shared.seen.get_or_init(|| seen).clone())
+        Ok(if is_own { self.shared.seen.get_or_init(|| seen).clone() } else { seen })
     }
 
     /// The code that may run, and runs from now on.
@@ -176,13 +200,13 @@ impl Tools {
         code: &str,
         escalated: bool,
         arguments: &Value,
-    ) -> Result<Judged<String>> {
+    ) -> Result<Judged<Approved>> {
         if let Some(restriction) = self.restriction.as_ref().filter(|_| language == Language::Shell) {
             let (home, cwd) = self.places();
             restriction.check(code, &self.shared.gate, &home, &cwd)?;
         }
         let judged = self.judge(call, language, code, escalated, arguments);
-        Ok(judged.and_then(|code| self.begin(call).map(|()| code)))
+        Ok(judged.and_then(|approved| self.begin(call).map(|()| approved)))
     }
 
     /// Home and the shell's directory, as the gate wants them: empty when it cannot be told.
@@ -195,6 +219,21 @@ impl Tools {
         self.whereabouts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the gate is asked about code of that tool.
+    pub(crate) fn for_gate(&self, tool: &str, language: Language, code: &str, escalated: bool) -> Request {
+        let (home, shells) = self.places();
+        let files = &self.shared.files;
+        let project = files.workspace().host_path().to_string_lossy().into_owned();
+        // Code runs in the workspace, wherever the shell is.
+        let cwd = if tool == "run_code" { project.clone() } else { shells };
+        Request {
+            also: files.more().map(|directory| directory.to_string_lossy().into_owned()).collect(),
+            project: Some(project),
+            escalated,
+            ..Request::new(language, code, home, cwd)
+        }
+    }
+
     /// The gate's judgement, and a person's where it asks for one. Gives the code that may run.
     fn judge(
         &self,
@@ -203,34 +242,27 @@ impl Tools {
         code: &str,
         escalated: bool,
         arguments: &Value,
-    ) -> Judged<String> {
+    ) -> Judged<Approved> {
         let shared = &self.shared;
-        if shared.safety.gate == GateMode::Off {
-            return Ok(code.to_owned());
+        let is_off = shared.safety.gate == GateMode::Off;
+        if is_off && shared.executors.is_none() {
+            return Ok(Approved { code: code.to_owned(), risk: None });
         }
-        let (home, shells) = self.places();
-        let project = shared.files.workspace().host_path().to_string_lossy().into_owned();
-        let also: Vec<String> =
-            shared.files.more().map(|directory| directory.to_string_lossy().into_owned()).collect();
-        // Code runs in the workspace, wherever the shell is.
-        let cwd = if call.tool == "run_code" { project.clone() } else { shells };
         let mut code = code.to_owned();
         let mut arguments = arguments.clone();
         for _ in 0..=MOST_EDITS {
-            let request = Request {
-                project: Some(project.clone()),
-                also: also.clone(),
-                escalated,
-                ..Request::new(language, code.clone(), home.clone(), cwd.clone())
-            };
-            let verdict = shared.gate.judge(&request);
+            let verdict = shared.gate.judge(&self.for_gate(&call.tool, language, &code, escalated));
             if call.tool == "bash" {
                 self.whereabouts().heads_for(verdict.cwd.as_deref());
             }
             let risky = shared.confirm_from.is_some_and(|level| verdict.risk.level >= level);
+            let risk = Some(verdict.risk.clone());
             match verdict.decision {
-                Verdict::Allow if !risky => return Ok(code),
-                Verdict::Ask if !risky && self.is_left_to_the_fence(&verdict) => return Ok(code),
+                _ if is_off => return Ok(Approved { code, risk }),
+                Verdict::Allow if !risky => return Ok(Approved { code, risk }),
+                Verdict::Ask if !risky && self.is_left_to_the_fence(call, &verdict) => {
+                    return Ok(Approved { code, risk });
+                }
                 Verdict::Deny => return Err(Box::new(self.gate_refuses(&code, &verdict))),
                 Verdict::Allow | Verdict::Ask => {}
             }
@@ -242,7 +274,7 @@ impl Tools {
                 return Err(Box::new(refused(&permission, &outcome)));
             }
             match outcome.answer.code.filter(|edited| *edited != code) {
-                None => return Ok(code),
+                None => return Ok(Approved { code, risk }),
                 Some(edited) => {
                     let field = if call.tool == "run_code" { "code" } else { "command" };
                     arguments[field] = edited.clone().into();
@@ -254,9 +286,12 @@ impl Tools {
         Err(Box::new(ToolResult::failed(ErrorKind::ApprovalDenied, text)))
     }
 
-    fn is_left_to_the_fence(&self, verdict: &ringfence_gate::Verdict) -> bool {
+    fn is_left_to_the_fence(&self, call: &CallRef, verdict: &ringfence_gate::Verdict) -> bool {
         let shared = &self.shared;
-        shared.desk.asks_about(Some(DenyReason::Denied))
+        // Which sandbox it will be is not known yet where the level decides.
+        let is_elsewhere = call.tool == "run_code" && shared.executors.is_some();
+        !is_elsewhere
+            && shared.desk.asks_about(Some(DenyReason::Denied))
             && self.room.assurance().effective != PolicyMode::None
             && left_to_the_fence(verdict, &shared.filesystem, self.room.holds_calls())
     }
@@ -325,7 +360,13 @@ impl Tools {
 
     /// Runs in the room, and remembers it. Where the room cannot hold a refused call, a person is asked afterwards,
     /// and the command is run again only then, with exactly what was granted.
-    fn execute(&self, call: &mut CallRef, code: &str, request: &ExecRequest) -> Result<ExecResult> {
+    fn execute(
+        &self,
+        room: &dyn Room,
+        call: &mut CallRef,
+        code: &str,
+        request: &ExecRequest,
+    ) -> Result<ExecResult> {
         let desk = &self.shared.desk;
         let journal = desk.journal();
         let cwd = self.shared.files.workspace().host_path();
@@ -333,9 +374,9 @@ impl Tools {
         call.execution = Some(id);
         desk.turn_to(call);
         let events = |event: ExecEvent| self.output(call, event);
-        let mut outcome = self.room.execute(request, &events);
+        let mut outcome = room.execute(request, &events);
         journal.ends(id, &outcome);
-        if self.room.holds_calls() {
+        if room.holds_calls() {
             return outcome;
         }
         for _ in 0..MOST_RETRIES {
@@ -348,9 +389,9 @@ impl Tools {
             let id = journal.starts(code, cwd);
             outcome = match answer.answer.decision {
                 Decision::Deny | Decision::Abort => break,
-                Decision::AllowOnce => self.room.execute_granted(&question.grant, request, &events),
+                Decision::AllowOnce => room.execute_granted(&question.grant, request, &events),
                 Decision::AllowSession | Decision::AllowPermanent => {
-                    self.room.grant(&question.grant).and_then(|()| self.room.execute(request, &events))
+                    room.grant(&question.grant).and_then(|()| room.execute(request, &events))
                 }
             };
             journal.ends(id, &outcome);

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::args;
 use super::catalogue::{self, Effect, ToolSpec};
 use super::event::ToolEvent;
+use super::executors::Executors;
 use super::files::{FileCall, Files};
 use super::journal::{CallRef, Listener};
 use super::languages::Languages;
@@ -43,6 +44,8 @@ impl Budget {
 #[derive(Debug)]
 pub struct ToolsOptions {
     pub room: Arc<dyn Room>,
+    /// Where `run_code` runs what it is given; none: in the room.
+    pub executors: Option<Executors>,
     /// Where files are read and written, and code runs. Read-only: no tool that writes is offered.
     pub workspace: Workspace,
     /// More directories of the project, whose files are named by absolute paths.
@@ -64,6 +67,7 @@ pub struct ToolsOptions {
 /// What a session's tools share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    pub(crate) executors: Option<Executors>,
     pub(crate) files: Files,
     pub(crate) filesystem: Filesystem,
     pub(crate) gate: Gate,
@@ -101,6 +105,7 @@ impl Tools {
     #[must_use]
     pub fn new(options: ToolsOptions) -> Self {
         let shared = Shared {
+            executors: options.executors,
             filesystem: options.filesystem.clone(),
             files: Files::new(options.workspace, options.more, options.filesystem, options.home.clone()),
             gate: options.gate,
@@ -321,12 +326,16 @@ impl Tools {
 
     /// Ends the command that runs.
     pub fn cancel(&self) {
-        self.room.cancel();
+        self.rooms().for_each(|room| room.cancel());
     }
 
     /// Ends everything. Repeating it is harmless.
     pub fn dispose(&self) {
-        self.room.dispose();
+        self.rooms().for_each(|room| room.dispose());
+    }
+
+    fn rooms(&self) -> impl Iterator<Item = &Arc<dyn Room>> {
+        std::iter::once(&self.room).chain(self.shared.executors.iter().flat_map(Executors::rooms))
     }
 }
 

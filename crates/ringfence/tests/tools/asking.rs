@@ -14,13 +14,19 @@ use crate::world::{World, person, yes};
 
 #[test]
 fn a_question_says_what_who_why_and_which_answers() {
-    let Some(world) = World::asking([yes(Decision::AllowOnce)]) else { return };
+    let options = LocalTools {
+        service: Some(person([yes(Decision::AllowOnce)])),
+        session_key: Some("agent:main".to_owned()),
+        ..LocalTools::default()
+    };
+    let Some(world) = World::new(options) else { return };
     let result = world.bash("cat ~/.ssh/config");
     assert_eq!((result.ok, result.stdout.as_str()), (true, "Host treasure\n"), "{result:?}");
     let questions = world.questions();
     let [question] = questions.as_slice() else { panic!("{questions:?}") };
     let wire = json!(question);
     assert_eq!(wire["type"], "sandbox_access");
+    assert_eq!((&wire["session"], &wire["timeoutMs"]), (&json!("agent:main"), &json!(60_000)));
     assert_eq!(wire["resource"], world.home.join(".ssh/config").to_str().unwrap());
     assert_eq!(wire["command"], "cat ~/.ssh/config");
     assert_eq!(wire["options"], json!(["allow_once", "allow_session", "allow_permanent", "deny", "abort"]));

@@ -6,9 +6,10 @@ use std::time::Duration;
 use ringfence::model::config::{Entry, WorkspaceAccess};
 use ringfence::model::{Decision, Error, ErrorKind, Result};
 use ringfence::tools::{
-    Budget, Extension, Extensions, LocalTools, PolicyLayer, Restriction, ToolEvent, ToolResult,
+    Budget, Effect, Extension, Extensions, LocalTools, PolicyLayer, Restriction, ToolEvent, ToolResult,
 };
-use serde_json::json;
+use ringfence_gate::risk::Risk;
+use serde_json::{Value, json};
 
 use crate::world::{World, person, yes};
 
@@ -296,4 +297,20 @@ fn everything_that_runs_something_passes_the_same_gate_into_the_same_fence() {
         assert!(result.stdout.contains("looked"), "{tool} {arguments}: {result:?}");
         assert!(!result.stdout.contains("treasure"), "{tool} {arguments}: {result:?}");
     }
+}
+
+#[test]
+fn a_call_says_beforehand_what_it_is_and_how_risky() {
+    let Some(world) = World::asking([]) else { return };
+    let of = |name: &str, arguments: Value| world.tools.prospect(name, &arguments).unwrap();
+    let safe = of("bash", json!({ "command": "ls" }));
+    assert_eq!((safe.category, safe.risk), (Effect::Executes, Risk::Safe));
+    let risky = of("run_code", json!({ "language": "python", "code": "import os; os.system('id')" }));
+    assert_eq!((risky.category, risky.risk), (Effect::Executes, Risk::Critical));
+    assert!(risky.confirmation.contains("wants to run"), "{risky:?}");
+    let write = of("write", json!({ "path": "a", "content": "x" }));
+    assert_eq!((write.category, write.risk), (Effect::Writes, Risk::Medium));
+    assert_eq!(of("read", json!({ "path": "a" })).risk, Risk::Safe);
+    assert_eq!(world.tools.prospect("none", &json!({})).unwrap_err().kind, ErrorKind::NotFound);
+    assert!(world.names().is_empty(), "nothing was called");
 }

@@ -6,6 +6,7 @@ mod agent_run;
 mod asking;
 mod calls;
 mod code;
+mod executors;
 mod files;
 mod jobs;
 mod managed;

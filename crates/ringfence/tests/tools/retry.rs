@@ -33,6 +33,7 @@ fn without_holding(world: &World, answers: &[Answer]) -> Tools {
     assert!(!room.holds_calls());
     Tools::new(ToolsOptions {
         room: Arc::new(room),
+        executors: None,
         more: vec![],
         workspace: Workspace::open(&world.project, WorkspaceOptions::default()).unwrap(),
         filesystem: policy.filesystem,

@@ -1,0 +1,108 @@
+//! Where code runs, by how risky it is.
+//!
+//! Without executors, `run_code` runs in the session's own room, which is a fence already. With them, the level of the
+//! code and the mode decide; what is not there is never replaced by something weaker.
+
+use std::sync::Arc;
+
+use ringfence_gate::risk::{Assessment, Sandbox, SecurityMode, required_sandbox};
+use ringfence_model::{Error, ErrorKind, Result};
+
+use super::room::Room;
+
+/// The rooms that code can be sent to, besides the session's own.
+#[derive(Debug, Clone, Default)]
+pub struct Executors {
+    /// Strict unless another is chosen: what is not safe goes into a container.
+    pub mode: SecurityMode,
+    pub docker: Option<Arc<dyn Room>>,
+    /// A full environment, usually a [`PoolRoom`](super::PoolRoom).
+    pub aio: Option<Arc<dyn Room>>,
+}
+
+impl Executors {
+    /// The room for code of that level. `own` is for what is safe; a wish counts only if it is stricter.
+    pub(crate) fn choose(
+        &self,
+        own: &Arc<dyn Room>,
+        assessment: &Assessment,
+        wish: Option<Sandbox>,
+    ) -> Result<(Sandbox, Arc<dyn Room>)> {
+        let docker = self.docker.as_ref().map(|room| (Sandbox::Docker, room));
+        let found = match required_sandbox(assessment, self.mode, wish) {
+            Sandbox::Subprocess => Some((Sandbox::Subprocess, own)),
+            Sandbox::Docker => docker,
+            Sandbox::Aio => self.aio.as_ref().map(|room| (Sandbox::Aio, room)).or(docker),
+            Sandbox::Reject => {
+                let text = format!("this code runs nowhere; {}", assessment.reason);
+                return Err(Error::new(ErrorKind::ExecutionRejected, text));
+            }
+        };
+        found.map(|(kind, room)| (kind, Arc::clone(room))).ok_or_else(|| {
+            let text = format!("this code needs a container, and there is none; {}", assessment.reason);
+            Error::new(ErrorKind::SandboxNotAvailable, text)
+                .hint("give the tools an executor for it; nothing weaker is taken instead")
+        })
+    }
+
+    pub(crate) fn rooms(&self) -> impl Iterator<Item = &Arc<dyn Room>> {
+        self.docker.iter().chain(&self.aio)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use ringfence_fence::CreateOptions;
+    use ringfence_gate::risk::assess_browser;
+    use ringfence_gate::{Gate, Language, Options, Request};
+    use ringfence_local::provider::LocalProvider;
+    use ringfence_model::Policy;
+
+    use super::*;
+    use crate::tools::ProviderRoom;
+
+    /// One in which nothing has started.
+    fn room() -> Arc<dyn Room> {
+        let options = CreateOptions::new("/".into(), Policy::default());
+        Arc::new(ProviderRoom::new(Arc::new(LocalProvider::new()), options))
+    }
+
+    fn level_of(code: &str) -> Assessment {
+        let request = Request::new(Language::Shell, code, "/home/a", "/home/a");
+        Gate::new(Options::default()).judge(&request).risk
+    }
+
+    fn chosen(executors: &Executors, assessment: &Assessment, wish: Option<Sandbox>) -> Result<Sandbox> {
+        executors.choose(&room(), assessment, wish).map(|(kind, _)| kind)
+    }
+
+    #[test]
+    fn what_is_not_safe_goes_into_a_container_or_nowhere() {
+        let none = Executors::default();
+        assert_eq!(none.mode, SecurityMode::Strict);
+        assert_eq!(chosen(&none, &level_of("ls"), None).unwrap(), Sandbox::Subprocess);
+        let error = chosen(&none, &level_of("make"), None).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::SandboxNotAvailable, "never in something weaker");
+        let docker = Executors { docker: Some(room()), ..Executors::default() };
+        assert_eq!(chosen(&docker, &level_of("make"), None).unwrap(), Sandbox::Docker);
+        let rejected = chosen(&docker, &level_of("sudo id"), None).unwrap_err();
+        assert_eq!(rejected.kind, ErrorKind::ExecutionRejected);
+        assert!(rejected.message.contains("found:"), "{rejected}");
+    }
+
+    #[test]
+    fn a_wish_tightens_and_loosens_nothing() {
+        let docker = Executors { docker: Some(room()), ..Executors::default() };
+        assert_eq!(chosen(&docker, &level_of("ls"), Some(Sandbox::Docker)).unwrap(), Sandbox::Docker);
+        assert_eq!(chosen(&docker, &level_of("make"), Some(Sandbox::Subprocess)).unwrap(), Sandbox::Docker);
+    }
+
+    #[test]
+    fn a_container_is_taken_where_a_full_environment_is_missing() {
+        let click = assess_browser("click", "");
+        let mut executors = Executors { docker: Some(room()), ..Executors::default() };
+        assert_eq!(chosen(&executors, &click, None).unwrap(), Sandbox::Docker);
+        executors.aio = Some(room());
+        assert_eq!(chosen(&executors, &click, None).unwrap(), Sandbox::Aio);
+    }
+}

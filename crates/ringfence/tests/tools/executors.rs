@@ -1,0 +1,101 @@
+//! `run_code` where the level of the code decides about its sandbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence::fence::{CreateOptions, wait_for};
+use ringfence::gate::InProcess;
+use ringfence::local::provider::LocalProvider;
+use ringfence::model::{ErrorKind, PathPattern, PathRule};
+use ringfence::permission::AutoApprove;
+use ringfence::pool::{Pool, PoolConfig};
+use ringfence::tools::{Executors, LocalTools, PoolRoom, ProviderRoom, ToolResult, Tools};
+use serde_json::json;
+
+use crate::world::World;
+
+/// A sandbox that shows one more file than the session's own.
+fn options(world: &World, shown: &str) -> CreateOptions {
+    let shown = world.home.join(shown);
+    std::fs::write(&shown, "shown\n").unwrap();
+    let mut policy = world.setup.policy();
+    policy.filesystem.allow_read.push(PathRule::built_in(PathPattern::literal(&shown)));
+    CreateOptions {
+        environment: world.setup.env.clone(),
+        provider_options: world.setup.local_options(&[], None).unwrap(),
+        ..CreateOptions::new(world.project.clone(), policy)
+    }
+}
+
+fn tools(world: &World, executors: Executors) -> Tools {
+    let options = LocalTools {
+        executors: Some(executors),
+        code_reader: Some(Arc::new(InProcess)),
+        service: Some(Arc::new(AutoApprove)),
+        ..LocalTools::default()
+    };
+    options.open(&world.setup).unwrap()
+}
+
+fn run(tools: &Tools, code: &str, sandbox: &str) -> ToolResult {
+    tools.call("run_code", &json!({ "language": "shell", "code": code, "sandbox": sandbox }))
+}
+
+#[test]
+fn safe_code_stays_and_the_rest_goes_where_it_must() {
+    // Code is allowed to run; what the fence refuses, nobody is asked about.
+    let config = json!({ "ask": "never" });
+    let Some(world) = World::configured(LocalTools::default(), config, &[]) else { return };
+    let docker = ProviderRoom::new(Arc::new(LocalProvider::new()), options(&world, "docker"));
+    let tools = tools(&world, Executors { docker: Some(Arc::new(docker)), ..Executors::default() });
+
+    let safe = run(&tools, "cat ~/docker; pwd", "inherit");
+    assert_eq!(safe.data["sandboxType"], "subprocess", "{safe:?}");
+    assert!(!safe.stdout.contains("shown"), "the session's own sandbox does not show it");
+
+    let other = run(&tools, "make --version; cat ~/docker", "inherit");
+    assert_eq!((&other.data["sandboxType"], other.ok), (&json!("docker"), true), "{other:?}");
+    assert!(other.stdout.contains("shown"), "{other:?}");
+
+    let wished = run(&tools, "cat ~/docker", "docker_simple");
+    assert_eq!(wished.stdout, "shown\n", "a wish for more is heard: {wished:?}");
+    let less = run(&tools, "make --version; cat ~/docker", "subprocess");
+    assert_eq!(less.data["sandboxType"], "docker", "a wish for less is not: {less:?}");
+    tools.dispose();
+}
+
+#[test]
+fn without_a_container_what_needs_one_does_not_run() {
+    let Some(world) = World::new(LocalTools::default()) else { return };
+    let tools = tools(&world, Executors::default());
+    let refused = run(&tools, "make --version; touch ran", "inherit");
+    assert_eq!(refused.error_kind, Some(ErrorKind::SandboxNotAvailable), "{refused:?}");
+    assert!(!world.project.join("ran").exists());
+    tools.dispose();
+    let wished = run(&world.tools, "touch ran", "docker");
+    assert_eq!(wished.error_kind, Some(ErrorKind::SandboxNotAvailable), "no executors at all: {wished:?}");
+    assert!(!world.project.join("ran").exists());
+}
+
+#[test]
+fn a_sandbox_of_a_pool_is_given_back_whatever_comes_of_it() {
+    let Some(world) = World::new(LocalTools::default()) else { return };
+    let config = PoolConfig { min: 1, max: 2, ..PoolConfig::default() };
+    let warn = |text: &str| panic!("{text}");
+    let pool = Arc::new(Pool::new(Arc::new(LocalProvider::new()), options(&world, "pooled"), config, warn));
+    let minute = Duration::from_secs(60);
+    wait_for(Box::pin(pool.start()), minute).unwrap().unwrap();
+    let aio = PoolRoom::new(Arc::clone(&pool), "session");
+    let tools = tools(&world, Executors { aio: Some(Arc::new(aio)), ..Executors::default() });
+    for code in ["cat ~/pooled", "cat ~/pooled; exit 3", "cat ~/pooled; kill -9 $$"] {
+        let result = run(&tools, code, "aio");
+        assert_eq!(
+            (&result.data["sandboxType"], result.stdout.as_str()),
+            (&json!("aio"), "shown\n"),
+            "{result:?}"
+        );
+        assert_eq!(pool.statistics().busy, 0, "{code}");
+    }
+    tools.dispose();
+    wait_for(Box::pin(pool.stop()), minute).unwrap().unwrap();
+}
