@@ -19,6 +19,7 @@ mod suite {
     #[cfg(all(feature = "docker", target_os = "linux"))]
     mod docker_tools;
     pub(crate) mod fence_attacks_kernel;
+    pub(crate) mod fence_attacks_late;
     pub(crate) mod fence_attacks_paths;
     pub(crate) mod fence_attacks_processes;
     pub(crate) mod fence_attacks_races;

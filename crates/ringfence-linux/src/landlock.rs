@@ -13,9 +13,6 @@ const ACCESS_EXECUTE: u64 = 1 << 0;
 const ACCESS_WRITE_FILE: u64 = 1 << 1;
 const ACCESS_READ_FILE: u64 = 1 << 2;
 const ACCESS_READ_DIR: u64 = 1 << 3;
-const ACCESS_REMOVE_DIR: u64 = 1 << 4;
-const ACCESS_REMOVE_FILE: u64 = 1 << 5;
-const ACCESS_MAKE_SOCK: u64 = 1 << 9;
 const ACCESS_REFER: u64 = 1 << 13;
 const ACCESS_TRUNCATE: u64 = 1 << 14;
 const ACCESS_IOCTL_DEV: u64 = 1 << 15;
@@ -39,8 +36,8 @@ pub enum Rights {
     Device,
     /// Everything.
     Write,
-    /// Read and execute; remove names and make sockets. Whatever else is made or changed there, the
-    /// supervisor makes on behalf of the caller, which cannot do it by itself.
+    /// Read and execute. Whatever is made, changed or removed there, the supervisor makes on behalf of the caller,
+    /// which cannot do it by itself.
     Kept,
 }
 
@@ -50,13 +47,7 @@ impl Rights {
             Self::List => ACCESS_READ_DIR,
             Self::Read => ACCESS_EXECUTE | ACCESS_READ_FILE | ACCESS_READ_DIR,
             Self::Device => ACCESS_READ_FILE | ACCESS_WRITE_FILE | ACCESS_TRUNCATE | ACCESS_IOCTL_DEV,
-            Self::Kept => {
-                Self::Read.bits()
-                    | ACCESS_REMOVE_DIR
-                    | ACCESS_REMOVE_FILE
-                    | ACCESS_MAKE_SOCK
-                    | ACCESS_IOCTL_DEV
-            }
+            Self::Kept => Self::Read.bits() | ACCESS_IOCTL_DEV,
             Self::Write => ACCESS_ABI_1 | ACCESS_REFER | ACCESS_TRUNCATE | ACCESS_IOCTL_DEV,
         }
     }

@@ -2,6 +2,7 @@
 //   races NAME SECONDS
 // Prints what came of it; the test looks at the host itself.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -117,6 +119,34 @@ static void try_read_how(void) {
 
 static void try_chmod(void) { chmod(path, 0777); }
 
+static void try_utime(void) {
+  struct timespec times[2] = {{1, 0}, {1, 0}};
+  utimensat(AT_FDCWD, path, times, 0);
+}
+
+static void try_xattr(void) { setxattr(path, "user.evil", "evil", 4, 0); }
+
+static void try_remove(void) {
+  close(open(harmless, O_WRONLY | O_CREAT, 0644));
+  unlink(path);
+}
+
+// As rm -r does it.
+static int around = -1;
+
+static void try_remove_at(void) {
+  close(openat(around, harmless, O_WRONLY | O_CREAT, 0644));
+  unlinkat(around, path, 0);
+}
+
+static void try_list(void) {
+  DIR *directory = opendir(path);
+  struct dirent *entry;
+  if (!directory) return;
+  while ((entry = readdir(directory))) if (strstr(entry->d_name, "canary")) leaked++;
+  closedir(directory);
+}
+
 static void try_mkdir(void) { mkdirat(AT_FDCWD, path, 0755); }
 
 static void try_rename(void) {
@@ -160,6 +190,23 @@ static void *flip_address(void *unused) {
     for (volatile int i = 0; i < 50; i++) {}
   }
   return 0;
+}
+
+// A name that becomes another.
+static void *flip_names(void *unused) {
+  (void)unused;
+  while (!stop) {
+    memcpy(address.sun_path, wanted, strlen(wanted) + 1);
+    memcpy(address.sun_path, harmless, strlen(harmless) + 1);
+  }
+  return 0;
+}
+
+static void try_bind(void) {
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  bind(fd, (void *)&address, sizeof address);
+  close(fd);
+  unlink(harmless);
 }
 
 static void try_connect(void) {
@@ -210,6 +257,39 @@ int main(int argc, char **argv) {
     wanted = hook;
     harmless = "/tmp/okay";
     close(open(harmless, O_WRONLY | O_CREAT, 0644));
+  }
+  if (!strcmp(name, "utime")) { attempt = try_utime; wanted = "late/.git/hooks/x"; harmless = "okay"; }
+  if (!strcmp(name, "xattr")) { attempt = try_xattr; wanted = "late/.git/hooks/x"; harmless = "okay"; }
+  if (!strcmp(name, "remove")) { attempt = try_remove; wanted = "late/.git/hooks/x"; harmless = "ok"; }
+  if (!strcmp(name, "remove-at")) {
+    attempt = try_remove_at;
+    wanted = "hooks/x";
+    harmless = "ok";
+    around = open("late/.git", O_RDONLY | O_DIRECTORY);
+  }
+  if (!strcmp(name, "remove-from-tmp")) {
+    static char hook[4200];
+    if (!getcwd(hook, 4000)) return 2;
+    strcat(hook, "/late/.git/hooks/x");
+    attempt = try_remove;
+    wanted = hook;
+    harmless = "/tmp/races-ok";
+  }
+  if (!strcmp(name, "bind")) {
+    attempt = try_bind;
+    other = flip_names;
+    wanted = "late/.git/hooks/y";
+    harmless = "ok";
+    address.sun_family = AF_UNIX;
+  }
+  if (!strcmp(name, "list")) { attempt = try_list; wanted = "late/.secrets"; harmless = "open"; }
+  if (!strcmp(name, "list-from-usr")) {
+    static char denied[4200];
+    if (!getcwd(denied, 4000)) return 2;
+    strcat(denied, "/late/.secrets");
+    attempt = try_list;
+    wanted = denied;
+    harmless = "/usr/lib";
   }
   if (!strcmp(name, "mkdir")) { attempt = try_mkdir; wanted = ".git/hooks"; harmless = "ok"; }
   if (!strcmp(name, "rename")) attempt = try_rename;

@@ -44,18 +44,15 @@ pub struct NotifySet {
     /// Opens for writing, creation, removal, renaming, linking, attributes.
     ///
     /// Of the calls that take a directory descriptor only those relative to the working directory (which
-    /// includes absolute paths, as nearly all programs pass them), so that walkers such as `rm -rf` are not
-    /// slowed down. Renames and links count always: they can carry a protected name out of sight.
+    /// includes absolute paths, as nearly all programs pass them). Renames and links count always: they can carry a
+    /// protected name out of sight.
     pub changes: bool,
-    /// Creation, and opening for writing, counts whatever the directory descriptor is: a protected name
-    /// that did not exist at the start can be refused. Means nothing without `changes`.
-    pub all_creates: bool,
-    /// Removal and attributes count whatever the directory descriptor is: where no mount stands behind the
-    /// supervisor, what it does not see is not refused. Means nothing without `changes`.
-    pub all_changes: bool,
-    /// Modes count whatever they are changed by, also a descriptor: no mount and no Landlock rule holds the mode of a
-    /// protected file that came later. Means nothing without `changes`.
-    pub all_modes: bool,
+    /// Names that come or go, and opening for writing, count whatever the directory descriptor is: a protected name
+    /// that did not exist at the start has no mount. Means nothing without `changes`.
+    pub all_names: bool,
+    /// Attributes count whatever they are changed by, also a descriptor: no mount and no Landlock rule holds those of
+    /// a protected file that came later. Means nothing without `changes`.
+    pub all_attributes: bool,
     /// `connect` and `bind`.
     pub connects: bool,
     pub sends: Sends,
@@ -82,7 +79,7 @@ impl NotifySet {
 
     #[must_use]
     pub const fn full() -> Self {
-        Self { reads: true, all_modes: true, ..Self::writes() }
+        Self { reads: true, all_attributes: true, ..Self::writes() }
     }
 
     #[must_use]
@@ -90,9 +87,8 @@ impl NotifySet {
         Self {
             reads: false,
             changes: true,
-            all_creates: true,
-            all_changes: false,
-            all_modes: false,
+            all_names: true,
+            all_attributes: false,
             connects: true,
             sends: Sends::Sendto,
             execs: false,
@@ -107,9 +103,8 @@ impl NotifySet {
         Self {
             reads: false,
             changes: false,
-            all_creates: false,
-            all_changes: false,
-            all_modes: false,
+            all_names: false,
+            all_attributes: false,
             connects: false,
             sends: Sends::None,
             execs: false,
@@ -122,7 +117,7 @@ impl NotifySet {
     /// For a sandbox that no mounts hold: whatever the supervisor must refuse, it sees.
     #[must_use]
     pub const fn everything() -> Self {
-        Self { execs: true, all_changes: true, forks: true, handles: true, ..Self::full() }
+        Self { execs: true, forks: true, handles: true, ..Self::full() }
     }
 
     /// Whether no call is selected at all, so that a listener would never hear anything.
@@ -149,9 +144,8 @@ impl NotifySet {
         match group {
             Group::Read => self.reads,
             Group::Change => self.changes,
-            Group::Create => self.changes && self.all_creates,
-            Group::ChangeAnywhere => self.changes && self.all_changes,
-            Group::ModeAnywhere => self.changes && self.all_modes,
+            Group::Name => self.changes && self.all_names,
+            Group::Attribute => self.changes && self.all_attributes,
             Group::Fork => self.forks,
             Group::Handle => self.handles,
             Group::Connect => self.connects,
@@ -167,9 +161,8 @@ impl NotifySet {
 pub enum Group {
     Read,
     Change,
-    Create,
-    ChangeAnywhere,
-    ModeAnywhere,
+    Name,
+    Attribute,
     Connect,
     SendTo,
     SendMessage,
@@ -243,16 +236,14 @@ const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
 const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
 
-use Group::{
-    Change, ChangeAnywhere, Connect, Create, Exec, Fork, Handle, ModeAnywhere, Read, SendMessage, SendTo,
-};
+use Group::{Attribute, Change, Connect, Exec, Fork, Handle, Name, Read, SendMessage, SendTo};
 
 const TABLE: &[Entry] = &[
     // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
     entry(Change, call!(x86 open), &[Test::any_of(1, WRITING)]),
     entry(Read, call!(x86 open), ALWAYS),
     entry(Change, call!(openat), &[Test::int_is(0, CWD), Test::any_of(2, WRITING)]),
-    entry(Create, call!(openat), &[Test::any_of(2, WRITING)]),
+    entry(Name, call!(openat), &[Test::any_of(2, WRITING)]),
     entry(Read, call!(openat), ALWAYS),
     entry(Change, call!(openat2), ALWAYS),
     entry(Read, call!(openat2), ALWAYS),
@@ -266,13 +257,13 @@ const TABLE: &[Entry] = &[
     // New names.
     entry(Change, call!(x86 mkdir), ALWAYS),
     entry(Change, call!(mkdirat), DIR_IS_CWD),
-    entry(Create, call!(mkdirat), ALWAYS),
+    entry(Name, call!(mkdirat), ALWAYS),
     entry(Change, call!(x86 mknod), ALWAYS),
     entry(Change, call!(mknodat), DIR_IS_CWD),
-    entry(Create, call!(mknodat), ALWAYS),
+    entry(Name, call!(mknodat), ALWAYS),
     entry(Change, call!(x86 symlink), ALWAYS),
     entry(Change, call!(symlinkat), SECOND_IS_CWD),
-    entry(Create, call!(symlinkat), ALWAYS),
+    entry(Name, call!(symlinkat), ALWAYS),
     entry(Change, call!(x86 link), ALWAYS),
     entry(Change, call!(linkat), ALWAYS),
     entry(Change, call!(x86 rename), ALWAYS),
@@ -283,34 +274,37 @@ const TABLE: &[Entry] = &[
     entry(Change, call!(x86 unlink), ALWAYS),
     entry(Change, call!(x86 rmdir), ALWAYS),
     entry(Change, call!(unlinkat), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(unlinkat), ALWAYS),
+    entry(Name, call!(unlinkat), ALWAYS),
     // Attributes.
     entry(Change, call!(x86 chmod), ALWAYS),
     entry(Change, call!(fchmodat), DIR_IS_CWD),
-    entry(ModeAnywhere, call!(fchmodat), ALWAYS),
+    entry(Attribute, call!(fchmodat), ALWAYS),
     entry(Change, call!(fchmodat2), DIR_IS_CWD),
-    entry(ModeAnywhere, call!(fchmodat2), ALWAYS),
-    entry(ModeAnywhere, call!(fchmod), ALWAYS),
+    entry(Attribute, call!(fchmodat2), ALWAYS),
+    entry(Attribute, call!(fchmod), ALWAYS),
     entry(Change, call!(x86 chown), ALWAYS),
     entry(Change, call!(x86 lchown), ALWAYS),
     entry(Change, call!(fchownat), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(fchownat), ALWAYS),
+    entry(Attribute, call!(fchownat), ALWAYS),
+    entry(Attribute, call!(fchown), ALWAYS),
     entry(Change, call!(x86 utime), ALWAYS),
     entry(Change, call!(x86 utimes), ALWAYS),
     entry(Change, call!(x86 futimesat), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(x86 futimesat), ALWAYS),
+    entry(Attribute, call!(x86 futimesat), ALWAYS),
     entry(Change, call!(utimensat), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(utimensat), ALWAYS),
+    entry(Attribute, call!(utimensat), ALWAYS),
     entry(Change, call!(setxattr), ALWAYS),
     entry(Change, call!(lsetxattr), ALWAYS),
+    entry(Attribute, call!(fsetxattr), ALWAYS),
     entry(Change, call!(setxattrat), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(setxattrat), ALWAYS),
+    entry(Attribute, call!(setxattrat), ALWAYS),
     entry(Change, call!(removexattr), ALWAYS),
     entry(Change, call!(lremovexattr), ALWAYS),
+    entry(Attribute, call!(fremovexattr), ALWAYS),
     entry(Change, call!(removexattrat), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(removexattrat), ALWAYS),
+    entry(Attribute, call!(removexattrat), ALWAYS),
     entry(Change, call!(file_setattr), DIR_IS_CWD),
-    entry(ChangeAnywhere, call!(file_setattr), ALWAYS),
+    entry(Attribute, call!(file_setattr), ALWAYS),
     // Sockets.
     entry(Connect, call!(connect), ALWAYS),
     entry(Connect, call!(bind), ALWAYS),

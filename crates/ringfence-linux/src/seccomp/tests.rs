@@ -91,7 +91,7 @@ fn tables() -> Vec<Table> {
         ("writes", NotifySet::writes(), (75, 11.0)),
         ("off", NotifySet::off(), (8, 6.0)),
         ("all", NotifySet { sends: Sends::All, execs: true, ..NotifySet::full() }, (75, 11.0)),
-        ("cwd", NotifySet { all_creates: false, ..NotifySet::writes() }, (75, 11.0)),
+        ("cwd", NotifySet { all_names: false, ..NotifySet::writes() }, (75, 11.0)),
     ];
     let notify = sets.map(|(name, set, bounds)| Table {
         name: format!("notify {name}"),

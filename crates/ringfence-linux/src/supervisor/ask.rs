@@ -16,8 +16,8 @@ use ringfence_model::{Access, Decision, Grant, GrantScope, Violation};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::deed::umask;
-use super::mount_grant::Namespaces;
+use super::guise::umask;
+use super::mount_grant::{Namespaces, Prepared};
 use super::{network, notif};
 
 /// Who is asked, and who hears what came of it.
@@ -149,7 +149,7 @@ impl Desk {
             return Some(violation);
         }
         let key = (wish.path.clone(), access);
-        let waiting = Waiting { listener: Arc::clone(listener), id, wish };
+        let waiting = Waiting { listener: Arc::clone(listener), id, wish: wish.clone() };
         let mut book = self.book();
         let over = book.turn_to(self.ask.turn());
         self.hide(over);
@@ -170,8 +170,8 @@ impl Desk {
             Some(State::Asking(queue)) => queue.push(waiting),
             Some(State::Allowed(_)) => {
                 drop(book);
-                let shown = look(&key.0);
-                if self.carry_out(&waiting, access, shown.as_ref()).is_err() {
+                let mut shown = Shown { stat: look(&key.0), prepared: None };
+                if self.carry_out(&waiting, access, &mut shown).is_err() {
                     let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
                 }
             }
@@ -186,31 +186,31 @@ impl Desk {
                 // Without a thread nobody can be asked, and what nobody answers is refused.
                 let spawned = std::thread::Builder::new().name("approval".to_owned()).spawn({
                     let (desk, key, violation) = (desk.clone(), key.clone(), violation.clone());
-                    move || desk.question(&key, violation)
+                    move || desk.question(&key, violation, &wish)
                 });
                 if spawned.is_err() {
-                    desk.answer(&key, violation, Decision::Deny, None);
+                    desk.answer(&key, violation, Decision::Deny, Shown::default());
                 }
             }
         }
         None
     }
 
-    fn question(&self, key: &(PathBuf, Access), violation: Violation) {
-        let shown = look(&key.0);
+    fn question(&self, key: &(PathBuf, Access), violation: Violation, wish: &Wish) {
+        let stat = look(&key.0);
+        let prepared = is_mounted(&wish.way, stat.as_ref()).then(|| self.namespaces(wish.tid)).flatten();
+        let prepared = prepared.and_then(|namespaces| namespaces.prepare(&key.0, key.1).ok());
         let decision = self.ask.ask(&violation, &grant(key, GrantScope::Once));
         self.add_settling(1);
-        self.answer(key, violation, decision, shown.as_ref());
+        self.answer(key, violation, decision, Shown { stat, prepared });
         self.add_settling(-1);
     }
 
-    fn answer(
-        &self,
-        key: &(PathBuf, Access),
-        violation: Violation,
-        decision: Decision,
-        shown: Option<&Stat>,
-    ) {
+    fn namespaces(&self, tid: i32) -> Option<&Namespaces> {
+        self.namespaces.get_or_init(|| Namespaces::of(tid)).as_ref()
+    }
+
+    fn answer(&self, key: &(PathBuf, Access), violation: Violation, decision: Decision, mut shown: Shown) {
         let scope = match decision {
             Decision::AllowSession => GrantScope::Session,
             Decision::AllowPermanent => GrantScope::Permanent,
@@ -231,7 +231,7 @@ impl Desk {
         } else {
             let mut outcome = Ok(());
             for waiting in &queue {
-                if let Err(errno) = self.carry_out(waiting, key.1, shown) {
+                if let Err(errno) = self.carry_out(waiting, key.1, &mut shown) {
                     let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, errno);
                     outcome = Err(errno);
                 }
@@ -262,19 +262,35 @@ fn grant(key: &(PathBuf, Access), scope: GrantScope) -> Grant {
     Grant { path: key.0.clone(), access: key.1, scope, recursive: key.0.is_dir() }
 }
 
+/// What the person was shown, and who has it in hand.
+#[derive(Default)]
+struct Shown {
+    stat: Option<Stat>,
+    prepared: Option<Prepared>,
+}
+
+/// Whether a yes means a mount and not a descriptor.
+fn is_mounted(way: &Way, shown: Option<&Stat>) -> bool {
+    match way {
+        Way::Open { .. } => {
+            shown.is_some_and(|shown| FileType::from_raw_mode(shown.st_mode) != FileType::RegularFile)
+        }
+        Way::Show => true,
+        Way::Connect { .. } => false,
+    }
+}
+
 fn look(path: &Path) -> Option<Stat> {
     rustix::fs::stat(path).ok()
 }
 
 impl Desk {
     /// Does for the waiting call what it wanted.
-    fn carry_out(&self, waiting: &Waiting, access: Access, shown: Option<&Stat>) -> Result<(), Errno> {
+    fn carry_out(&self, waiting: &Waiting, access: Access, shown: &mut Shown) -> Result<(), Errno> {
         let Wish { path, tid, way } = &waiting.wish;
-        let is_file =
-            shown.is_none_or(|shown| FileType::from_raw_mode(shown.st_mode) == FileType::RegularFile);
         match way {
-            Way::Open { flags, mode } if is_file => {
-                let file = open_for(path, *tid, *flags, *mode, shown)?;
+            Way::Open { flags, mode } if !is_mounted(way, shown.stat.as_ref()) => {
+                let file = open_for(path, *tid, *flags, *mode, shown.stat.as_ref())?;
                 if !notif::is_valid(waiting.listener.as_fd(), waiting.id) {
                     return Err(Errno::SRCH);
                 }
@@ -292,8 +308,11 @@ impl Desk {
             }
             // A descriptor of a host directory would be a way to everything around it; a mount is not.
             Way::Open { .. } | Way::Show => {
-                let namespaces = self.namespaces.get_or_init(|| Namespaces::of(*tid));
-                namespaces.as_ref().ok_or(Errno::NOSYS)?.show(path, access)?;
+                let prepared = shown.prepared.take();
+                match &prepared {
+                    Some(prepared) => prepared.show()?,
+                    None => self.namespaces(*tid).ok_or(Errno::NOSYS)?.show(path, access)?,
+                }
                 self.book().shown.push(path.clone());
                 notif::let_continue(waiting.listener.as_fd(), waiting.id)
             }

@@ -32,7 +32,9 @@ impl Supervisor<'_> {
         let root = self.root.as_ref()?.as_fd();
         let (operation, exchanges) = match call {
             Call::Open { .. } | Call::OpenHow { .. } => (Operation::Create, false),
+            Call::Change { operation: Operation::Remove, .. } => return None,
             Call::Create { operation, .. } | Call::Change { operation, .. } => (operation, false),
+            Call::Bind { .. } => (Operation::Bind, false),
             Call::Move { operation, exchange, .. } => (operation, exchange == Exchange::Yes),
             _ => return None,
         };
@@ -41,7 +43,7 @@ impl Supervisor<'_> {
         // git's own way to write it, which is judged by its content.
         if let (Operation::Rename, Some(from)) = (operation, from)
             && is_git_directory(root, to.parent()?, None)
-            && let Some(done) = git_config::replace(root, from, to)
+            && let Some(done) = git_config::replace(root, &self.own, from, to)
         {
             return Some(Answer::Done(done.map(|()| 0)));
         }

@@ -59,10 +59,13 @@ pub(crate) enum Call {
         path: PathArg,
         last: Last,
     },
-    /// Changes the mode of what the caller has open.
-    Mode {
+    /// Changes an attribute of what the caller has open.
+    Attribute {
+        operation: Operation,
         descriptor: i32,
     },
+    /// Has another way, which every program takes where the kernel is an older one.
+    Newer,
     /// Two names.
     Move {
         operation: Operation,
@@ -101,10 +104,16 @@ pub(crate) enum Call {
 
 const CWD: i32 = libc::AT_FDCWD;
 
+// The same on every machine, and not in every C library's headers yet.
+const SYS_SETXATTRAT: i64 = 463;
+const SYS_REMOVEXATTRAT: i64 = 466;
+const SYS_FILE_SETATTR: i64 = 469;
+
 impl Call {
-    /// Whether it changes who may do what.
-    pub(crate) fn changes_mode(self) -> bool {
-        matches!(self, Self::Mode { .. } | Self::Change { operation: Operation::Chmod, .. })
+    /// Whether it changes what is known of a file besides its content.
+    pub(crate) fn changes_attribute(self) -> bool {
+        use Operation::{Chmod, Chown, Utime, Xattr};
+        matches!(self, Self::Attribute { .. } | Self::Change { operation: Chmod | Chown | Utime | Xattr, .. })
     }
 
     /// Whether it can make a name that was not there.
@@ -163,18 +172,23 @@ impl Call {
             }
             libc::SYS_unlinkat => change(Operation::Remove, at(0), Last::Name),
             libc::SYS_fchmodat => change(Operation::Chmod, at(0), Last::Follow),
-            libc::SYS_fchmod => Self::Mode { descriptor: int(0) },
+            libc::SYS_fchmod => of_open(Operation::Chmod, int(0)),
             libc::SYS_fchmodat2 => {
                 change(Operation::Chmod, at(0), follow_unless(3, libc::AT_SYMLINK_NOFOLLOW))
             }
             libc::SYS_fchownat => {
                 change(Operation::Chown, at(0), follow_unless(4, libc::AT_SYMLINK_NOFOLLOW))
             }
+            libc::SYS_fchown => of_open(Operation::Chown, int(0)),
+            // Without a path it is about the descriptor.
+            libc::SYS_utimensat if args[1] == 0 && int(0) != CWD => of_open(Operation::Utime, int(0)),
             libc::SYS_utimensat => {
                 change(Operation::Utime, at(0), follow_unless(3, libc::AT_SYMLINK_NOFOLLOW))
             }
             libc::SYS_setxattr | libc::SYS_removexattr => change(Operation::Xattr, cwd(0), Last::Follow),
             libc::SYS_lsetxattr | libc::SYS_lremovexattr => change(Operation::Xattr, cwd(0), Last::Name),
+            libc::SYS_fsetxattr | libc::SYS_fremovexattr => of_open(Operation::Xattr, int(0)),
+            SYS_SETXATTRAT | SYS_REMOVEXATTRAT | SYS_FILE_SETATTR => Self::Newer,
             libc::SYS_socket => Self::Socket,
             libc::SYS_clone => Self::Fork,
             #[cfg(target_arch = "x86_64")]
@@ -208,6 +222,8 @@ impl Call {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_utime | libc::SYS_utimes => change(Operation::Utime, cwd(0), Last::Follow),
             #[cfg(target_arch = "x86_64")]
+            libc::SYS_futimesat if args[1] == 0 && int(0) != CWD => of_open(Operation::Utime, int(0)),
+            #[cfg(target_arch = "x86_64")]
             libc::SYS_futimesat => change(Operation::Utime, at(0), Last::Follow),
             _ => Self::Other,
         }
@@ -216,6 +232,10 @@ impl Call {
 
 fn create(operation: Operation, path: PathArg) -> Call {
     Call::Create { operation, path }
+}
+
+fn of_open(operation: Operation, descriptor: i32) -> Call {
+    Call::Attribute { operation, descriptor }
 }
 
 fn moved(operation: Operation, from: PathArg, to: PathArg) -> Call {

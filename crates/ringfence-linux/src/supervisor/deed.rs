@@ -19,18 +19,16 @@ use std::time::Duration;
 use ringfence_model::{Access, Operation};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::call::{self, Call};
 use super::notif::{self, Notification};
 use super::target::{self, Ending, PATH_MAX, Resolved};
-use super::{Answer, Supervisor, handover, network};
-use crate::sys;
+use super::{Answer, Supervisor, handover, network, removal};
 
 /// A directory, and a name in it.
-struct Place {
-    directory: OwnedFd,
-    name: CString,
+pub(super) struct Place {
+    pub(super) directory: OwnedFd,
+    pub(super) name: CString,
 }
 
 impl Supervisor<'_> {
@@ -60,6 +58,7 @@ impl Supervisor<'_> {
             }
             Call::Create { operation, .. } => self.make_name(notification, operation),
             Call::Move { operation, .. } => self.make_move(notification, operation),
+            Call::Change { operation: Operation::Remove, .. } => self.make_removal(notification),
             Call::Change { .. } => Answer::Done(self.make_truncate(notification)),
             _ => Answer::Continue,
         }
@@ -71,20 +70,22 @@ impl Supervisor<'_> {
             Call::Open { flags, .. } => call::writes(flags),
             Call::OpenHow { .. } => call::writes(self.how.0),
             Call::Create { .. } | Call::Move { .. } => true,
-            Call::Change { operation, .. } => operation == Operation::Truncate,
+            Call::Change { operation, .. } => {
+                matches!(operation, Operation::Truncate | Operation::Remove)
+            }
             _ => false,
         };
         changes
             && (self.is_kept(self.real.as_path())
                 || self.source.as_ref().is_some_and(|source| self.is_kept(source)))
             // The verdict may have been that the host refuses it anyway. Then it is the kernel that does.
-            && self.policy.decide(self.real.as_path(), Access::Write).allowed()
+            && (self.policy.decide(self.real.as_path(), Access::Write).allowed() || self.removes_own(call))
             && (self.unnamed.is_some() || self.source.as_ref().is_none_or(|source| {
                 self.policy.decide(source, Access::Write).allowed()
             }))
     }
 
-    fn is_kept(&self, path: &Path) -> bool {
+    pub(super) fn is_kept(&self, path: &Path) -> bool {
         !path.starts_with("/dev")
             && !path.starts_with("/proc")
             && self.watched.kept.iter().any(|kept| path.starts_with(kept))
@@ -244,6 +245,10 @@ impl Supervisor<'_> {
         if !ends_well {
             return Answer::Continue;
         }
+        let is_mounted = |place| removal::refuse_mounts(place).is_err();
+        if !is_link && (is_mounted(&from) || is_mounted(&to)) {
+            return Answer::Done(Err(Errno::BUSY));
+        }
         let made = if is_link {
             rustix::fs::linkat(&from.directory, &from.name, &to.directory, &to.name, AtFlags::empty())
         } else {
@@ -270,7 +275,7 @@ impl Supervisor<'_> {
     }
 
     /// The place that `path` names, link-free as it was judged.
-    fn place(&self, path: &Path) -> Result<Place, Errno> {
+    pub(super) fn place(&self, path: &Path) -> Result<Place, Errno> {
         let root = self.root.as_ref().ok_or(Errno::ACCESS)?;
         let (directory, name) = path.parent().zip(path.file_name()).ok_or(Errno::BUSY)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -408,7 +413,7 @@ fn mode_argument(notification: &Notification) -> Mode {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the kernel itself takes the low 32 bits")]
-fn low(argument: u64) -> u32 {
+pub(super) fn low(argument: u64) -> u32 {
     argument as u32
 }
 
@@ -427,63 +432,4 @@ fn largest_file(tid: i32) -> u64 {
     let limits = std::fs::read_to_string(format!("/proc/{tid}/limits")).unwrap_or_default();
     let soft = limits.lines().find_map(|line| line.strip_prefix("Max file size")?.split_whitespace().next());
     soft.and_then(|soft| soft.parse().ok()).unwrap_or(u64::MAX)
-}
-
-/// This process's own umask, once it was asked for.
-#[derive(Debug, Default)]
-pub(super) struct Umask(std::cell::OnceCell<Option<u32>>);
-
-impl Umask {
-    /// Runs `work` under the umask of the caller. Where it is not our own, on a thread of its own: a
-    /// umask belongs to all threads that did not part with the others.
-    fn applied<T: Send>(&self, tid: i32, work: impl FnOnce() -> Result<T, Errno> + Send) -> Result<T, Errno> {
-        let theirs = umask(tid).ok_or(Errno::SRCH)?;
-        if *self.0.get_or_init(|| umask(rustix::thread::gettid().as_raw_nonzero().get())) == Some(theirs) {
-            return work();
-        }
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, || {
-                sys::unshare_fs()?;
-                rustix::process::umask(Mode::from_raw_mode(theirs));
-                work()
-            });
-            thread.map_err(|_| Errno::AGAIN)?.join().map_err(|_| Errno::IO)?
-        })
-    }
-}
-
-pub(super) fn umask(tid: i32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let text = status.lines().find_map(|line| line.strip_prefix("Umask:"))?.trim();
-    u32::from_str_radix(text, 8).ok()
-}
-
-/// The capabilities of this thread, which the caller does not have.
-#[derive(Debug)]
-pub(super) struct Powers(Option<CapabilitySets>);
-
-impl Powers {
-    pub(super) fn of_this_thread() -> Self {
-        Self(rustix::thread::capabilities(None).ok().filter(|sets| !sets.effective.is_empty()))
-    }
-
-    /// Acts without any until the answer is dropped.
-    pub(super) fn lower(&self) -> Option<Lowered> {
-        let lowered = self.0.as_ref().is_none_or(|sets| set_effective(sets, CapabilitySet::empty()));
-        lowered.then_some(Lowered(self.0))
-    }
-}
-
-pub(super) struct Lowered(Option<CapabilitySets>);
-
-impl Drop for Lowered {
-    fn drop(&mut self) {
-        if let Some(sets) = &self.0 {
-            set_effective(sets, sets.effective);
-        }
-    }
-}
-
-fn set_effective(sets: &CapabilitySets, effective: CapabilitySet) -> bool {
-    rustix::thread::set_capabilities(None, CapabilitySets { effective, ..*sets }).is_ok()
 }

@@ -13,6 +13,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::removal::Own;
+
 const LARGEST: u64 = 64 * 1024;
 
 /// Keys (lower-case, section and name; the subsection is left out) that run nothing and redirect nothing.
@@ -64,13 +66,13 @@ pub(super) fn is_config(path: &Path) -> bool {
 
 /// Renames `from` to the protected `to` when `to` is a git config and the content is harmless. None: not
 /// this module's business, the protection stands.
-pub(super) fn replace(root: BorrowedFd<'_>, from: &Path, to: &Path) -> Option<Result<(), Errno>> {
+pub(super) fn replace(root: BorrowedFd<'_>, own: &Own, from: &Path, to: &Path) -> Option<Result<(), Errno>> {
     if to.file_name()? != "config" || from.file_name()? != "config.lock" || from.parent()? != to.parent()? {
         return None;
     }
     let directory = open_directory(root, to.parent()?).ok()?;
     let content = read_lock(directory.as_fd()).ok()?;
-    is_harmless(&content).then(|| place(directory.as_fd(), &content))
+    is_harmless(&content).then(|| place(directory.as_fd(), own, &content))
 }
 
 fn open_directory(root: BorrowedFd<'_>, path: &Path) -> Result<std::os::fd::OwnedFd, Errno> {
@@ -97,12 +99,13 @@ fn read_lock(directory: BorrowedFd<'_>) -> Result<String, Errno> {
 
 /// Puts the judged bytes in place: a new file is renamed in; one that exists (and is sealed in the
 /// sandbox's view) is reached by the host's path and rewritten as the same file, so that the seal stays on it.
-fn place(directory: BorrowedFd<'_>, content: &str) -> Result<(), Errno> {
+fn place(directory: BorrowedFd<'_>, own: &Own, content: &str) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let existing = rustix::fs::statat(directory, c"config", AtFlags::SYMLINK_NOFOLLOW);
     let written = match existing {
         Err(Errno::NOENT) => {
             let file = rustix::fs::openat(directory, c"config", flags, Mode::from_raw_mode(0o644))?;
+            own.remember(directory, c"config");
             write_all(&file, content.as_bytes())
         }
         Err(errno) => Err(errno),

@@ -11,14 +11,16 @@
 //! the protect list that are created later, and denied files that appear later.
 
 mod ask;
+mod attribute;
 mod bare;
+mod binding;
 mod call;
 mod crowd;
 mod deed;
 mod git_config;
+mod guise;
 mod handover;
 mod hidden;
-mod mode;
 mod mount_grant;
 mod network;
 pub mod notif;
@@ -28,6 +30,7 @@ mod processes;
 mod protected;
 mod question;
 mod reading;
+mod removal;
 mod shared;
 mod socket_table;
 mod target;
@@ -107,8 +110,9 @@ pub struct Supervisor<'a> {
     crowd: crowd::Crowd,
     /// Why the path could not be read.
     unread: Option<Errno>,
-    powers: deed::Powers,
-    umask: deed::Umask,
+    powers: guise::Powers,
+    umask: guise::Umask,
+    own: removal::Own,
 }
 
 impl std::fmt::Debug for Supervisor<'_> {
@@ -130,6 +134,8 @@ enum Answer {
     Give(OwnedFd, bool),
     /// Another thread answers.
     Later,
+    /// No path says where it is, and so no rule either; what it wants is done where it is held open.
+    Deep,
     /// Nobody may make this call.
     Refuse(&'static DenyEntry),
 }
@@ -163,8 +169,9 @@ impl<'a> Supervisor<'a> {
             how: (0, 0),
             crowd: crowd::Crowd::default(),
             unread: None,
-            powers: deed::Powers::of_this_thread(),
-            umask: deed::Umask::default(),
+            powers: guise::Powers::of_this_thread(),
+            umask: guise::Umask::default(),
+            own: removal::Own::default(),
         }
     }
 
@@ -193,7 +200,7 @@ impl<'a> Supervisor<'a> {
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
             Answer::Give(fd, cloexec) => self.handover.give(listener, &notification, &fd, cloexec),
-            Answer::Later => Ok(()),
+            Answer::Later | Answer::Deep => Ok(()),
             Answer::Refuse(entry) => {
                 self.teller.tell(witness::refused_call(notification.tid, entry));
                 notif::refuse(listener, notification.id, Errno::PERM)
@@ -233,19 +240,27 @@ impl<'a> Supervisor<'a> {
             return Answer::Refuse(entry);
         }
         let answer = match call {
-            Call::Open { path, flags, last, .. } => self.open(tid, path, flags, last),
+            Call::Open { path, flags, last, .. } => match self.open(tid, path, flags, last) {
+                Answer::Deep => self.list_deep(listener, notification, path, flags),
+                answer => answer,
+            },
             Call::OpenHow { path, how, .. } => self.open_how(tid, path, how),
             Call::Execute { path } => self.execute(tid, path),
             Call::Look { path, operation } => self.look(tid, path, operation),
             Call::Create { operation, path } => self.create(tid, operation, path),
-            Call::Change { operation, path, last } => self.change(tid, operation, path, last),
+            Call::Change { operation, path, last } => match self.change(tid, operation, path, last) {
+                Answer::Deep => self.remove_deep(listener, notification, path),
+                answer => answer,
+            },
             Call::Move { operation, from, to, last, exchange } => {
                 self.move_name(tid, operation, (from, last), to, exchange)
             }
             Call::Connect { socket, address, length } => {
                 self.connect(listener, notification, socket, (address, length))
             }
-            Call::Bind { address, length, .. } => self.bind(tid, address, length),
+            Call::Bind { socket, address, length } => {
+                self.bind(listener, notification, socket, (address, length))
+            }
             Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
             Call::Socket if self.watched.shared.is_some() => self.refuse_datagrams(tid),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
@@ -253,10 +268,11 @@ impl<'a> Supervisor<'a> {
                 self.one_more(tid);
                 Answer::Continue
             }
-            Call::Mode { .. } | Call::Handle { .. } | Call::Socket | Call::Other => Answer::Continue,
+            Call::Newer => Answer::Done(Err(Errno::NOSYS)),
+            Call::Attribute { .. } | Call::Handle { .. } | Call::Socket | Call::Other => Answer::Continue,
         };
         match answer {
-            Answer::Continue if call.changes_mode() => self.make_mode(listener, notification, call),
+            Answer::Continue if call.changes_attribute() => self.make_attribute(listener, notification, call),
             Answer::Continue => match self.make(listener, notification, call) {
                 Answer::Continue if self.opens_itself() => self.settle(listener, notification, call),
                 made => made,
@@ -325,8 +341,10 @@ impl<'a> Supervisor<'a> {
     }
 
     fn change(&mut self, tid: i32, operation: Operation, path: PathArg, last: Last) -> Answer {
-        if let Err(unread) = self.read(tid, path) {
-            return unread.into();
+        match self.read(tid, path) {
+            Err(Unread::TooLong) if operation == Operation::Remove => return Answer::Deep,
+            Err(unread) => return unread.into(),
+            Ok(()) => {}
         }
         match self.resolve(last) {
             // git tries the file mode out on a config it has just written. A sealed one stays sealed.
@@ -336,7 +354,12 @@ impl<'a> Supervisor<'a> {
                 Answer::Continue
             }
             Resolved::Exists if self.is_device() => Answer::Done(Err(Errno::PERM)),
-            Resolved::Exists => self.verdict(operation, Access::Write),
+            Resolved::Exists => match self.verdict(operation, Access::Write) {
+                Answer::Deny(_) if operation == Operation::Remove && self.is_own(self.real.as_path()) => {
+                    Answer::Continue
+                }
+                verdict => verdict,
+            },
             Resolved::Missing | Resolved::Unreachable => self.hidden(operation, Access::Write),
             Resolved::Nowhere => Answer::Continue,
         }
@@ -374,6 +397,9 @@ impl<'a> Supervisor<'a> {
         if renames && self.is_fixed(&source) {
             return self.deny_protected(operation);
         }
+        if renames && self.holds_granted(&source) {
+            return Answer::Done(Err(Errno::BUSY));
+        }
         if let Err(unread) = self.read(tid, to) {
             return unread.into();
         }
@@ -382,14 +408,23 @@ impl<'a> Supervisor<'a> {
         }
         self.source = Some(source.clone());
         let target = self.real.as_path();
-        if exchange == Exchange::Yes && (self.is_fixed(target) || self.brings_protected(target, &source)) {
+        if exchange == Exchange::Yes
+            && (self.is_fixed(target)
+                || self.holds_granted(target)
+                || self.brings_protected(target, &source)
+                || self.takes_protected(target, &source))
+        {
+            return self.deny_protected(operation);
+        }
+        if renames && self.takes_protected(&source, target) {
             return self.deny_protected(operation);
         }
         let verdict = self.verdict(operation, Access::Write);
         match &verdict {
             Answer::Deny(denial) if denial.reason == DenyReason::Protected && renames => {
                 let root = self.root.as_ref().map(AsFd::as_fd);
-                match root.and_then(|root| git_config::replace(root, &source, self.real.as_path())) {
+                match root.and_then(|root| git_config::replace(root, &self.own, &source, self.real.as_path()))
+                {
                     Some(done) => Answer::Done(done.map(|()| 0)),
                     None => verdict,
                 }

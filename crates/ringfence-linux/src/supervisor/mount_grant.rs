@@ -5,6 +5,9 @@
 //! the sandbox's user namespace, takes a private copy of the host's mounts there (which makes the host's
 //! files mountable without any privilege on the host), clones what is to be shown, goes on into the
 //! sandbox's mount namespace, and attaches it. The helper allocates nothing: this program may have threads.
+//!
+//! Nearly all of its time goes into what comes before the attaching. So where a person is asked, it begins with the
+//! question, and waits for the answer with what is to be shown in its hand ([`Prepared`]).
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,10 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ringfence_model::Access;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 
 use super::socket_table;
 use crate::mounts;
@@ -51,6 +56,30 @@ impl Namespaces {
         let path = c_string(path)?;
         let access = if access == Access::Write { BindAccess::ReadWrite } else { BindAccess::ReadOnly };
         self.helped(&|namespaces| namespaces.show_inside(&path, access))
+    }
+
+    /// Makes everything ready for showing the host's `path` at the same place inside.
+    pub(super) fn prepare(&self, path: &Path, access: Access) -> Result<Prepared, Errno> {
+        let path = c_string(path)?;
+        let access = if access == Access::Write { BindAccess::ReadWrite } else { BindAccess::ReadOnly };
+        let (asked, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (done, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        match sys::clone(0)? {
+            Cloned::Child => {
+                let tree = self.take_up(&path, access);
+                let answered = rustix::io::read(&asked, &mut [0_u8; 1]);
+                let attached = match (answered, tree) {
+                    (Ok(1), Ok((tree, is_dir))) => self.put_down(&tree, &path, is_dir),
+                    (Ok(1), Err(errno)) => Err(errno),
+                    _ => sys::exit_now(0),
+                };
+                let code = attached.err().map_or(0, Errno::raw_os_error);
+                // Who does not hear it sees that this process is gone.
+                let _ = rustix::io::write(&tell, &code.to_ne_bytes());
+                sys::exit_now(0)
+            }
+            Cloned::Parent { pidfd, .. } => Ok(Prepared { helper: pidfd, go, done }),
+        }
     }
 
     /// Takes away what was shown at `path`; an error when nothing was.
@@ -102,12 +131,22 @@ impl Namespaces {
     }
 
     fn show_inside(&self, path: &CStr, access: BindAccess) -> Sys<()> {
+        let (tree, is_dir) = self.take_up(path, access)?;
+        self.put_down(&tree, path, is_dir)
+    }
+
+    /// What is to be shown, and whether it is a directory.
+    fn take_up(&self, path: &CStr, access: BindAccess) -> Sys<(OwnedFd, bool)> {
         sys::enter_namespace(self.user.as_fd())?;
+        // Entering forgets it. Nobody waits for a helper whose asker is gone.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         sys::unshare_mounts()?;
         let source = open_without_links(path)?;
         let is_dir = FileType::from_raw_mode(rustix::fs::fstat(&source)?.st_mode) == FileType::Directory;
-        let tree = mounts::bindable(source.as_fd(), access)?;
-        drop(source);
+        Ok((mounts::bindable(source.as_fd(), access)?, is_dir))
+    }
+
+    fn put_down(&self, tree: &OwnedFd, path: &CStr, is_dir: bool) -> Sys<()> {
         sys::enter_namespace(self.mount.as_fd())?;
         let target = match open_without_links(path) {
             Ok(target) => target,
@@ -136,6 +175,40 @@ impl Namespaces {
         }
         let nothing = open_without_links(c"/dev/null")?;
         mounts::attach(mounts::bindable(nothing.as_fd(), BindAccess::Device)?.as_fd(), target.as_fd())
+    }
+}
+
+/// A helper that holds what is to be shown, and waits for the word. Ended when dropped.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    helper: OwnedFd,
+    go: OwnedFd,
+    done: OwnedFd,
+}
+
+impl Prepared {
+    /// Shows it. The helper's end, which takes longer, is not waited for.
+    pub(super) fn show(&self) -> Result<(), Errno> {
+        rustix::io::write(&self.go, &[1])?;
+        let mut fds = [PollFd::new(&self.done, PollFlags::IN), PollFd::new(&self.helper, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+        if fds[0].revents().contains(PollFlags::IN) {
+            let mut code = [0_u8; 4];
+            rustix::io::read(&self.done, &mut code)?;
+            return match i32::from_ne_bytes(code) {
+                0 => Ok(()),
+                code => Err(Errno::from_raw_os_error(code)),
+            };
+        }
+        Err(Errno::IO)
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        let _ = rustix::process::pidfd_send_signal(&self.helper, Signal::KILL);
+        let _ =
+            rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.helper.as_fd()), WaitIdOptions::EXITED));
     }
 }
 

@@ -22,7 +22,7 @@ use super::notif::{self, Notification};
 use super::target::{Resolved, Unread, read_bytes};
 use super::{Answer, Denial, Resource, Supervisor, witness};
 
-enum Address {
+pub(super) enum Address {
     Internet(SocketAddr),
     /// A pathname socket.
     Path(Vec<u8>),
@@ -85,17 +85,6 @@ impl Supervisor<'_> {
         match read_address(tid, address, length) {
             Address::Internet(address) => internet(Operation::Send, address),
             Address::Path(_) | Address::Abstract(_) | Address::Other => Answer::Continue,
-        }
-    }
-
-    pub(super) fn bind(&mut self, tid: i32, address: u64, length: u64) -> Answer {
-        let Address::Path(path) = read_address(tid, address, length) else { return Answer::Continue };
-        if let Err(unread) = self.absolute(tid, &path) {
-            return unread.into();
-        }
-        match self.resolve(Last::Name) {
-            Resolved::Missing => self.verdict(Operation::Bind, Access::Write),
-            Resolved::Exists | Resolved::Unreachable | Resolved::Nowhere => Answer::Continue,
         }
     }
 
@@ -188,7 +177,7 @@ impl Supervisor<'_> {
     }
 
     /// Puts the caller's pathname into `self.path`, absolute.
-    fn absolute(&mut self, tid: i32, path: &[u8]) -> Result<(), Unread> {
+    pub(super) fn absolute(&mut self, tid: i32, path: &[u8]) -> Result<(), Unread> {
         super::target::absolute_path(tid, path, &mut self.path)
     }
 }
@@ -288,7 +277,7 @@ fn host_listens(port: u16) -> bool {
     })
 }
 
-fn read_address(tid: i32, address: u64, length: u64) -> Address {
+pub(super) fn read_address(tid: i32, address: u64, length: u64) -> Address {
     let mut bytes = [0_u8; 128];
     let length = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
     let Ok(got) = read_bytes(tid, address, &mut bytes[..length]) else { return Address::Other };

@@ -4,7 +4,7 @@ use ringfence_model::{Access, Operation};
 use rustix::io::Errno;
 
 use super::call::{self, Last, PathArg};
-use super::target::Resolved;
+use super::target::{Resolved, Unread};
 use super::{Answer, Supervisor};
 
 /// Who only points at something gets nothing of it. Sandboxes do so, to build what they hide.
@@ -26,7 +26,10 @@ impl Supervisor<'_> {
         if let Err(unread) = self.read(tid, path) {
             // Whoever only wants to list a directory that deep may: that is how such trees are removed.
             let lists = access == Access::Read && flags & libc::O_DIRECTORY != 0;
-            return if lists { Answer::Continue } else { unread.into() };
+            return match unread {
+                Unread::TooLong if lists => Answer::Deep,
+                unread => unread.into(),
+            };
         }
         let mut is_plain = false;
         if access == Access::Read {

@@ -114,7 +114,9 @@ fn is_public(rest: &Path) -> bool {
     let names: Vec<&OsStr> = rest.iter().collect();
     let is_public = |name: &OsStr| PUBLIC.iter().any(|public| name == *public);
     match names.as_slice() {
-        [name] => is_public(name),
+        // The names of threads are numbers.
+        [name] => *name == "task" || is_public(name),
+        [task, thread] => *task == "task" && is_number(thread),
         [task, thread, name] => *task == "task" && is_number(thread) && is_public(name),
         _ => false,
     }
@@ -126,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_public_is_so_for_threads_too_and_for_nothing_else() {
-        for public in ["stat", "cmdline", "task/12/status"] {
+        for public in ["stat", "cmdline", "task", "task/12", "task/12/status"] {
             assert!(is_public(Path::new(public)), "{public}");
         }
         for private in

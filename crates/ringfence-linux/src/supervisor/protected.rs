@@ -112,6 +112,12 @@ impl Supervisor<'_> {
         })
     }
 
+    /// Whether something that was shown by name lies at or below `path`: by another name other rules would hold for it.
+    pub(super) fn holds_granted(&self, path: &Path) -> bool {
+        let shown = self.policy.allow_read.iter().chain(&self.policy.allow_write);
+        shown.filter_map(|rule| rule.path.as_literal()).any(|shown| shown.starts_with(path))
+    }
+
     /// Whether something masked or sealed lies at or below `path`.
     pub(super) fn is_fixed(&self, path: &Path) -> bool {
         self.watched.fixed.iter().any(|fixed| fixed.starts_with(path))

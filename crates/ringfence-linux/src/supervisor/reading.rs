@@ -7,8 +7,7 @@
 //! whatever it names. The supervisor opens what it judged and hands it over, or says itself why it cannot be opened.
 //!
 //! Left to the kernel is what gives no content whatever the path has become, by flags that are in a register:
-//! pointing (`O_PATH`), listing (`O_DIRECTORY`), and writing, which Landlock or a read-only mount refuses wherever
-//! something denied can be.
+//! pointing (`O_PATH`), and writing, which Landlock or a read-only mount refuses wherever something denied can be.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -38,16 +37,13 @@ impl Supervisor<'_> {
     pub(super) fn open_at_once(&mut self, flags: i32) -> Option<Answer> {
         let reads =
             flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_PATH) == libc::O_RDONLY;
-        if !reads || flags & libc::O_DIRECTORY != 0 || self.watched.shared.is_some() || !self.opens_itself() {
+        if !reads || self.watched.shared.is_some() || !self.opens_itself() {
             return None;
         }
         // Both are the sandbox's own, and what is in them depends on who looks.
         let path = self.path.as_path();
-        if self.path.is_dotted()
-            || self.path.ending() != Ending::Name
-            || path.starts_with("/proc")
-            || path.starts_with("/dev")
-        {
+        let is_name = self.path.ending() == Ending::Name || flags & libc::O_DIRECTORY != 0;
+        if self.path.is_dotted() || !is_name || path.starts_with("/proc") || path.starts_with("/dev") {
             return None;
         }
         let outcome = self.policy.decide(path, Access::Read).outcome;
@@ -85,7 +81,7 @@ impl Supervisor<'_> {
             _ => return Answer::Continue,
         };
         let is_for_reading = flags & libc::O_ACCMODE == libc::O_RDONLY;
-        if in_register && (flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 || !is_for_reading) {
+        if in_register && (flags & libc::O_PATH != 0 || !is_for_reading) {
             return Answer::Continue;
         }
         if flags & libc::O_PATH != 0 {

@@ -115,7 +115,7 @@ impl PathBuffer {
     }
 
     /// Whether the last component is no name.
-    fn ends_in_dots(&self) -> bool {
+    pub(crate) fn ends_in_dots(&self) -> bool {
         self.as_bytes().ends_with(b"/..")
     }
 
@@ -205,7 +205,7 @@ fn append_directory(tid: i32, dirfd: i32, into: &mut PathBuffer) -> Result<(), U
     let target = &target[..length];
     // A pipe or a socket is no place with a path, and neither is a deleted directory; but a directory may
     // just be called so.
-    let deleted = || rustix::fs::stat(link).is_ok_and(|stat| stat.st_nlink == 0) && target.ends_with(DELETED);
+    let deleted = || target.ends_with(DELETED) && rustix::fs::stat(link).is_ok_and(|stat| stat.st_nlink == 0);
     if !target.starts_with(b"/") {
         return Err(Unread::Nothing(Errno::NOTDIR));
     }
