@@ -6,6 +6,8 @@ use crate::suite::support::{Ran, Room};
 for_every_launcher! {
     what_processes_of_the_host_have_open_stays_theirs,
     the_processes_that_make_the_sandbox_tell_nothing,
+    links_of_the_first_process_lead_nowhere,
+    who_holds_the_sandbox_without_a_pid_namespace_is_not_seen,
 }
 
 fn what_processes_of_the_host_have_open_stays_theirs(launcher: Launcher) {
@@ -41,4 +43,29 @@ fn the_processes_that_make_the_sandbox_tell_nothing(launcher: Launcher) {
         // What is inside may be looked at.
         assert!(stdout.ends_with("1\n1\nbash\nmaps\n"), "{result}");
     }
+}
+
+/// Landlock keeps the caller from following them, and holds nobody who would follow them for it.
+fn links_of_the_first_process_lead_nowhere(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.fenced(
+        "for p in 1 $PPID; do
+            for n in $(seq 0 40); do (exec 3< /proc/$p/fd/$n) && echo fd $n; (exec 3> /proc/$p/fd/$n) && echo fd $n; done
+            for f in root/etc/hostname cwd/. root/proc/self/comm exe task/$p/root/etc/hostname; do (exec 3< /proc/$p/$f) && echo $f; done
+            for d in fd fdinfo ns map_files root cwd; do ls /proc/$p/$d/ && echo $d; done
+        done 2> /dev/null
+        (exec 3< /proc/self/root/etc/hostname) && (exec 3< /proc/$$/fd/0) && (exec 3< /proc/$$/exe) && echo own",
+    );
+    assert_eq!(ran.stdout, "own\n", "{ran:?}");
+}
+
+/// Nor is anything that everybody may know of a process.
+fn who_holds_the_sandbox_without_a_pid_namespace_is_not_seen(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.fenced(
+        "cat /proc/$PPID/comm /proc/$PPID/cmdline /proc/$PPID/stat && echo seen; cat /proc/$$/comm; true",
+    );
+    let is_seen = ran.stdout.contains("seen");
+    assert_eq!(is_seen, launcher != Launcher::Landlock, "{ran:?}");
+    assert!(ran.stdout.ends_with("bash\n"), "{ran:?}");
 }
