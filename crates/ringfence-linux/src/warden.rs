@@ -24,6 +24,9 @@ pub trait Attend {
     /// One call may be waiting on the listener.
     fn notification(&mut self, listener: BorrowedFd<'_>);
 
+    /// No call is waiting, and something else is to be done.
+    fn rest(&mut self) {}
+
     /// The command is about to run, and nothing of it is supervised.
     fn unsupervised(&mut self) {}
 
@@ -90,6 +93,9 @@ pub fn attend(
         }
         if ready.no_more_callers {
             listener = None;
+        }
+        if ready.control || ready.woken || stop.is_due() {
+            attendant.rest();
         }
         if ready.woken && !outcome.cancelled && attendant.cancelled() {
             outcome.cancelled = true;

@@ -218,7 +218,8 @@ fn archives_there_and_back() {
     works(
         &room,
         "chmod 750 tree/c; ln -s a tree/l; tar czf t.tgz tree; mkdir x; tar xzf t.tgz -C x; diff -r tree x/tree
-        [ $(stat -c %a x/tree/c) = 750 ]; [ -L x/tree/l ]; tar cf - tree | (mkdir y; tar xf - -C y); diff -r tree y/tree; cp -a tree z; diff -r tree z",
+        [ $(stat -c %a x/tree/c) = 750 ]; [ -L x/tree/l ]; tar cf - tree | (mkdir y; tar xf - -C y); diff -r tree y/tree; cp -a tree z; diff -r tree z
+        [ \"$(ls tree/l)\" = b ]; [ \"$(ls tree/l/)\" = b ]; [ \"$(cd tree; find l/ -name b)\" = l/b ]",
     );
     if has("zip", &["-v"]) && has("unzip", &["-v"]) {
         works(&room, "zip -qr t.zip tree; mkdir w; unzip -q t.zip -d w; diff -r tree/a w/tree/a");

@@ -1,5 +1,7 @@
 //! Acting as the caller would: with its umask, and without the capabilities that it does not have.
 
+use std::cell::Cell;
+
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -41,17 +43,37 @@ pub(super) fn umask(tid: i32) -> Option<u32> {
 
 /// The capabilities of this thread, which the caller does not have.
 #[derive(Debug)]
-pub(super) struct Powers(Option<CapabilitySets>);
+pub(super) struct Powers {
+    sets: Option<CapabilitySets>,
+    is_low: Cell<bool>,
+}
 
 impl Powers {
     pub(super) fn of_this_thread() -> Self {
-        Self(rustix::thread::capabilities(None).ok().filter(|sets| !sets.effective.is_empty()))
+        let sets = rustix::thread::capabilities(None).ok().filter(|sets| !sets.effective.is_empty());
+        Self { sets, is_low: Cell::new(false) }
     }
 
     /// Acts without any until the answer is dropped.
     pub(super) fn lower(&self) -> Option<Lowered> {
-        let lowered = self.0.as_ref().is_none_or(|sets| set_effective(sets, CapabilitySet::empty()));
-        lowered.then_some(Lowered(self.0))
+        self.raise();
+        let lowered = self.sets.as_ref().is_none_or(|sets| set_effective(sets, CapabilitySet::empty()));
+        lowered.then_some(Lowered(self.sets))
+    }
+
+    /// Acts without any from now on, until [`raise`](Self::raise): who reads one file reads the next one, too. False
+    /// when that cannot be.
+    pub(super) fn stay_low(&self) -> bool {
+        let Some(sets) = self.sets.as_ref().filter(|_| !self.is_low.get()) else { return true };
+        self.is_low.set(set_effective(sets, CapabilitySet::empty()));
+        self.is_low.get()
+    }
+
+    /// Has all of them again.
+    pub(super) fn raise(&self) {
+        if let Some(sets) = self.sets.as_ref().filter(|_| self.is_low.replace(false)) {
+            set_effective(sets, sets.effective);
+        }
     }
 }
 

@@ -186,6 +186,11 @@ impl<'a> Supervisor<'a> {
         self.handover.woken_here = woken_here;
     }
 
+    /// Something else than a call is to be done by this thread.
+    pub fn rest(&self) {
+        self.powers.raise();
+    }
+
     /// Takes one call and answers it.
     pub fn serve(&mut self, listener: BorrowedFd<'_>) {
         let Ok(notification) = notif::receive(listener) else { return };
@@ -200,7 +205,8 @@ impl<'a> Supervisor<'a> {
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
             Answer::Give(fd, cloexec) => self.handover.give(listener, &notification, &fd, cloexec),
-            Answer::Later | Answer::Deep => Ok(()),
+            Answer::Later => Ok(()),
+            Answer::Deep => notif::refuse(listener, notification.id, Errno::NAMETOOLONG),
             Answer::Refuse(entry) => {
                 self.teller.tell(witness::refused_call(notification.tid, entry));
                 notif::refuse(listener, notification.id, Errno::PERM)
@@ -230,6 +236,9 @@ impl<'a> Supervisor<'a> {
         }
         // Everything read from the caller so far, and below, is its own only while it still waits.
         let call = Call::decode(notification);
+        if !matches!(call, Call::Open { .. }) {
+            self.powers.raise();
+        }
         self.created |= call.creates();
         (self.resolved, self.ending, self.unread) = (Resolved::Nowhere, Ending::Name, None);
         (self.source, self.unnamed) = (None, notification.linked_descriptor());
@@ -524,6 +533,7 @@ impl From<Unread> for Answer {
 
 impl Drop for Supervisor<'_> {
     fn drop(&mut self) {
+        self.powers.raise();
         if let Some(desk) = &self.desk {
             desk.settle();
         }

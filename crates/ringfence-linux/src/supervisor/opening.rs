@@ -23,7 +23,17 @@ impl Supervisor<'_> {
 
     fn judge_open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
         let access = if call::writes(flags) { Access::Write } else { Access::Read };
-        if let Err(unread) = self.read(tid, path) {
+        let read = self.read(tid, path);
+        if access == Access::Read && read.is_ok() {
+            if let Some(answer) = self.replacement(flags) {
+                return answer;
+            }
+            if let Some(answer) = self.open_at_once(flags) {
+                return answer;
+            }
+        }
+        self.powers.raise();
+        if let Err(unread) = read {
             // Whoever only wants to list a directory that deep may: that is how such trees are removed.
             let lists = access == Access::Read && flags & libc::O_DIRECTORY != 0;
             return match unread {
@@ -33,12 +43,6 @@ impl Supervisor<'_> {
         }
         let mut is_plain = false;
         if access == Access::Read {
-            if let Some(answer) = self.replacement(flags) {
-                return answer;
-            }
-            if let Some(answer) = self.open_at_once(flags) {
-                return answer;
-            }
             is_plain = self.is_plainly_allowed();
             if is_plain && !self.opens_itself() {
                 return Answer::Continue;

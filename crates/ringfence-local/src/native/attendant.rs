@@ -34,6 +34,10 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Attend for Attendant<'_, F, T> {
         self.supervisor.serve(listener);
     }
 
+    fn rest(&mut self) {
+        self.supervisor.rest();
+    }
+
     fn unsupervised(&mut self) {
         if self.chosen.built.plan.supervised {
             self.chosen.is_unsupervised();
