@@ -15,6 +15,7 @@ mod attribute;
 mod bare;
 mod binding;
 mod call;
+mod changing;
 mod crowd;
 mod deed;
 mod git_config;
@@ -57,7 +58,7 @@ pub use witness::now_ms;
 
 use ask::Desk;
 pub(crate) use call::writes;
-use call::{Call, Exchange, Last, PathArg};
+use call::{Call, Last, PathArg};
 use notif::Notification;
 use target::{Ending, PathBuffer, Resolved, Unread, read_path, resolve};
 use witness::{Denial, Resource};
@@ -327,121 +328,6 @@ impl<'a> Supervisor<'a> {
                 Answer::Continue
             }
             answer => answer,
-        }
-    }
-
-    fn create(&mut self, tid: i32, operation: Operation, path: PathArg) -> Answer {
-        if let Err(unread) = self.read(tid, path) {
-            return unread.into();
-        }
-        match self.resolve(Last::Name) {
-            // The kernel says EEXIST.
-            Resolved::Exists | Resolved::Nowhere => Answer::Continue,
-            // A link in the place of a directory whose content is protected would lead the host's tools
-            // to a content that is not.
-            Resolved::Missing
-                if operation == Operation::Symlink && self.holds_protected(self.real.as_path()) =>
-            {
-                self.deny_protected(operation)
-            }
-            Resolved::Missing => self.verdict(operation, Access::Write),
-            Resolved::Unreachable => self.hidden_place(operation),
-        }
-    }
-
-    fn change(&mut self, tid: i32, operation: Operation, path: PathArg, last: Last) -> Answer {
-        match self.read(tid, path) {
-            Err(Unread::TooLong) if operation == Operation::Remove => return Answer::Deep,
-            Err(unread) => return unread.into(),
-            Ok(()) => {}
-        }
-        match self.resolve(last) {
-            // git tries the file mode out on a config it has just written. A sealed one stays sealed.
-            Resolved::Exists
-                if operation == Operation::Chmod && git_config::is_config(self.real.as_path()) =>
-            {
-                Answer::Continue
-            }
-            Resolved::Exists if self.is_device() => Answer::Done(Err(Errno::PERM)),
-            Resolved::Exists => match self.verdict(operation, Access::Write) {
-                Answer::Deny(_) if operation == Operation::Remove && self.is_own(self.real.as_path()) => {
-                    Answer::Continue
-                }
-                verdict => verdict,
-            },
-            Resolved::Missing | Resolved::Unreachable => self.hidden(operation, Access::Write),
-            Resolved::Nowhere => Answer::Continue,
-        }
-    }
-
-    fn move_name(
-        &mut self,
-        tid: i32,
-        operation: Operation,
-        (from, last): (PathArg, Last),
-        to: PathArg,
-        exchange: Exchange,
-    ) -> Answer {
-        let renames = operation == Operation::Rename;
-        match self.read_source(tid, from, last) {
-            Ok(()) if self.unnamed.is_some() => self.real.clear(),
-            Ok(()) => {
-                match self.resolve(last) {
-                    Resolved::Exists => {
-                        if let Some(denied) = self.judge_source(operation) {
-                            return denied;
-                        }
-                    }
-                    Resolved::Missing | Resolved::Unreachable => {
-                        let access = if renames { Access::Write } else { Access::Read };
-                        return self.hidden(operation, access);
-                    }
-                    // A file without a name that gets one; what it holds is the kernel's to judge.
-                    Resolved::Nowhere => {}
-                }
-            }
-            Err(unread) => return unread.into(),
-        }
-        let source = self.real.as_path().to_owned();
-        if renames && self.is_fixed(&source) {
-            return self.deny_protected(operation);
-        }
-        if renames && self.holds_granted(&source) {
-            return Answer::Done(Err(Errno::BUSY));
-        }
-        if let Err(unread) = self.read(tid, to) {
-            return unread.into();
-        }
-        if self.resolve(Last::Name) == Resolved::Unreachable {
-            return self.hidden_place(operation);
-        }
-        self.source = Some(source.clone());
-        let target = self.real.as_path();
-        if exchange == Exchange::Yes
-            && (self.is_fixed(target)
-                || self.holds_granted(target)
-                || self.brings_protected(target, &source)
-                || self.takes_protected(target, &source))
-        {
-            return self.deny_protected(operation);
-        }
-        if renames && self.takes_protected(&source, target) {
-            return self.deny_protected(operation);
-        }
-        let verdict = self.verdict(operation, Access::Write);
-        match &verdict {
-            Answer::Deny(denial) if denial.reason == DenyReason::Protected && renames => {
-                let root = self.root.as_ref().map(AsFd::as_fd);
-                match root.and_then(|root| git_config::replace(root, &self.own, &source, self.real.as_path()))
-                {
-                    Some(done) => Answer::Done(done.map(|()| 0)),
-                    None => verdict,
-                }
-            }
-            Answer::Continue if renames && self.brings_protected(&source, self.real.as_path()) => {
-                self.deny_protected(operation)
-            }
-            _ => verdict,
         }
     }
 

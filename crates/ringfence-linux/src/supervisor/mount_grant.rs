@@ -66,19 +66,28 @@ impl Namespaces {
         let (done, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         match sys::clone(0)? {
             Cloned::Child => {
-                let tree = self.take_up(&path, access);
-                let answered = rustix::io::read(&asked, &mut [0_u8; 1]);
-                let attached = match (answered, tree) {
-                    (Ok(1), Ok((tree, is_dir))) => self.put_down(&tree, &path, is_dir),
-                    (Ok(1), Err(errno)) => Err(errno),
-                    _ => sys::exit_now(0),
+                let report = |outcome: Sys<()>| {
+                    let code = outcome.err().map_or(0, Errno::raw_os_error);
+                    // Who does not hear it sees that this process is gone.
+                    let _ = rustix::io::write(&tell, &code.to_ne_bytes());
                 };
-                let code = attached.err().map_or(0, Errno::raw_os_error);
-                // Who does not hear it sees that this process is gone.
-                let _ = rustix::io::write(&tell, &code.to_ne_bytes());
+                let (tree, is_dir) = match self.take_up(&path, access) {
+                    Ok(taken) => taken,
+                    Err(errno) => {
+                        report(Err(errno));
+                        sys::exit_now(0)
+                    }
+                };
+                report(Ok(()));
+                if rustix::io::read(&asked, &mut [0_u8; 1]) == Ok(1) {
+                    report(self.put_down(&tree, &path, is_dir));
+                }
                 sys::exit_now(0)
             }
-            Cloned::Parent { pidfd, .. } => Ok(Prepared { helper: pidfd, go, done }),
+            Cloned::Parent { pidfd, .. } => {
+                let prepared = Prepared { helper: pidfd, go, done };
+                prepared.hear().map(|()| prepared)
+            }
         }
     }
 
@@ -190,6 +199,11 @@ impl Prepared {
     /// Shows it. The helper's end, which takes longer, is not waited for.
     pub(super) fn show(&self) -> Result<(), Errno> {
         rustix::io::write(&self.go, &[1])?;
+        self.hear()
+    }
+
+    /// What the helper says of its last step.
+    fn hear(&self) -> Result<(), Errno> {
         let mut fds = [PollFd::new(&self.done, PollFlags::IN), PollFd::new(&self.helper, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
         if fds[0].revents().contains(PollFlags::IN) {

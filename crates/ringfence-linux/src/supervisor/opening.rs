@@ -4,7 +4,7 @@ use ringfence_model::{Access, Operation};
 use rustix::io::Errno;
 
 use super::call::{self, Last, PathArg};
-use super::target::{Resolved, Unread};
+use super::target::{Ending, Resolved, Unread};
 use super::{Answer, Supervisor};
 
 /// Who only points at something gets nothing of it. Sandboxes do so, to build what they hide.
@@ -49,7 +49,9 @@ impl Supervisor<'_> {
             }
         }
         let operation = if flags & libc::O_CREAT != 0 { Operation::Create } else { Operation::Open };
-        match self.resolve(last) {
+        // Behind a slash every link is followed.
+        let is_behind = access == Access::Read && self.path.ending() != Ending::Name;
+        match self.resolve(if is_behind { Last::Follow } else { last }) {
             _ if is_plain => Answer::Continue,
             // The kernel says EEXIST.
             Resolved::Exists if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Answer::Continue,

@@ -140,6 +140,9 @@ impl Supervisor<'_> {
             return Answer::Done(Err(Errno::ACCESS));
         }
         match kind {
+            Some(FileType::Symlink) if flags & libc::O_DIRECTORY != 0 => {
+                return Answer::Done(Err(Errno::NOTDIR));
+            }
             Some(FileType::Symlink) => return Answer::Done(Err(Errno::LOOP)),
             Some(FileType::Fifo) if flags & libc::O_NONBLOCK == 0 => {
                 return self.open_pipe(listener, notification.id, open, there);
