@@ -79,10 +79,18 @@ impl Supervisor<'_> {
             && (self.is_kept(self.real.as_path())
                 || self.source.as_ref().is_some_and(|source| self.is_kept(source)))
             // The verdict may have been that the host refuses it anyway. Then it is the kernel that does.
-            && (self.policy.decide(self.real.as_path(), Access::Write).allowed() || self.removes_own(call))
+            && self.is_allowed(call)
             && (self.unnamed.is_some() || self.source.as_ref().is_none_or(|source| {
                 self.policy.decide(source, Access::Write).allowed()
             }))
+    }
+
+    fn is_allowed(&self, call: Call) -> bool {
+        match call {
+            // Judged at this very place, once: whole trees are removed.
+            Call::Change { operation: Operation::Remove, .. } => self.allowed.get() || self.removes_own(),
+            _ => self.policy.decide(self.real.as_path(), Access::Write).allowed(),
+        }
     }
 
     pub(super) fn is_kept(&self, path: &Path) -> bool {

@@ -114,6 +114,8 @@ pub struct Supervisor<'a> {
     powers: guise::Powers,
     umask: guise::Umask,
     own: removal::Own,
+    /// The last verdict was that policy allows it, and not that somebody else refuses it anyway.
+    allowed: std::cell::Cell<bool>,
 }
 
 impl std::fmt::Debug for Supervisor<'_> {
@@ -173,6 +175,7 @@ impl<'a> Supervisor<'a> {
             powers: guise::Powers::of_this_thread(),
             umask: guise::Umask::default(),
             own: removal::Own::default(),
+            allowed: std::cell::Cell::new(false),
         }
     }
 
@@ -244,6 +247,7 @@ impl<'a> Supervisor<'a> {
         (self.resolved, self.ending, self.unread) = (Resolved::Nowhere, Ending::Name, None);
         (self.source, self.unnamed) = (None, notification.linked_descriptor());
         self.reader = None;
+        self.allowed.set(false);
         if let Call::Other | Call::Socket | Call::Create { operation: Operation::Create, .. } = call
             && let Some(entry) = seccomp::refusal(notification.nr, &notification.args)
         {
@@ -394,6 +398,7 @@ impl<'a> Supervisor<'a> {
             Some((path, decision)) => (path.as_path(), *decision),
             None => (path, self.policy.decide(path, access)),
         };
+        self.allowed.set(decision.allowed());
         match decision.outcome {
             PathOutcome::Allowed | PathOutcome::Private => Answer::Continue,
             PathOutcome::Denied(reason) => {

@@ -14,11 +14,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use ringfence_model::{Access, DenyReason, Operation, PathOutcome};
+use ringfence_model::{Access, DenyReason, PathOutcome};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
-use super::call::{Call, PathArg};
+use super::call::PathArg;
 use super::deed::Place;
 use super::notif::{self, Notification};
 use super::target::{self, Ending, PATH_MAX};
@@ -68,9 +68,9 @@ impl Supervisor<'_> {
         self.place(path).is_ok_and(|place| self.own.has(&place))
     }
 
-    /// Whether the call removes such a file.
-    pub(super) fn removes_own(&self, call: Call) -> bool {
-        matches!(call, Call::Change { operation: Operation::Remove, .. }) && self.is_own(self.real.as_path())
+    /// Whether what was judged is such a file.
+    pub(super) fn removes_own(&self) -> bool {
+        self.is_own(self.real.as_path())
     }
 
     /// Whether moving `source` to `target` would take something from under a protected name that the sandbox did not
