@@ -1,7 +1,7 @@
 //! Recording without waiting.
 //!
 //! Recording pushes into a bounded queue and returns; it never waits, not even for a full queue. A thread
-//! opens the file as soon as it starts, takes whatever has gathered and writes it in one transaction.
+//! opens the file as soon as it starts, lets records gather for a moment and writes them in one transaction.
 //! Whoever wants to be sure ([`Writer::flush`], [`Writer::close`], dropping) writes the rest itself
 //! instead of waking the thread: waking another core costs more than the write.
 
@@ -20,6 +20,9 @@ use crate::spool::Spool;
 
 /// Silence after which the log is tidied, or a failed write is tried again.
 const IDLE: Duration = Duration::from_millis(100);
+/// How long records gather. Many short commands share a transaction then, and none of them shares its processor with
+/// one.
+const GATHER: Duration = Duration::from_millis(5);
 /// SQLite needs some tens of kilobytes.
 const STACK: usize = 512 * 1024;
 
@@ -209,6 +212,10 @@ impl Shared {
             drop(queue);
             if closed {
                 return lock(&self.scribe).close();
+            }
+            if !idle {
+                // Asleep, not waiting: nobody who records has to wake this thread meanwhile.
+                std::thread::sleep(GATHER);
             }
             let started = self.write_pending();
             let mut scribe = lock(&self.scribe);

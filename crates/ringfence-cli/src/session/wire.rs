@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use ringfence::fence::jobs::TerminalSize;
-use ringfence::model::{Decision, ErrorKind, ExecEvent, ExecRequest, Stdin};
-use serde::Deserialize;
+use ringfence::model::{Decision, ErrorKind, ExecEvent, ExecRequest, ExecResult, Stdin};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::yard;
@@ -141,11 +141,27 @@ pub(crate) fn wait_for_end_of_reader() {
 }
 
 impl Wire {
-    pub(crate) fn send(&self, line: &Value) {
+    pub(crate) fn send(&self, line: &impl Serialize) {
+        let unsaid = |error: serde_json::Error| {
+            json!({ "event": "error", "message": error.to_string() }).to_string().into_bytes()
+        };
+        let mut bytes = serde_json::to_vec(line).unwrap_or_else(unsaid);
+        bytes.push(b'\n');
         let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = std::io::stdout().lock();
         // Whoever stopped reading is not told any more.
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        let _ = out.write_all(&bytes).and_then(|()| out.flush());
+    }
+
+    /// The end of a command.
+    pub(crate) fn result(&self, id: &Value, result: &ExecResult) {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            id: &'a Value,
+            event: &'static str,
+            result: &'a ExecResult,
+        }
+        self.send(&Line { id, event: "result", result });
     }
 
     pub(crate) fn error(&self, id: Option<&Value>, message: &str) {

@@ -8,7 +8,7 @@ use ringfence::ledger::ExecutionId;
 use ringfence::local::approval::Approval;
 use ringfence::local::shell::Ticket;
 use ringfence::model::{Error, ErrorKind, ExecResult, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::door::Door;
 use super::journal::{Journal, Page};
@@ -153,7 +153,7 @@ impl Desk {
             self.journal.finish(execution, &outcome);
             self.lock().running = None;
             match outcome {
-                Ok(result) => self.wire.send(&json!({ "id": job.id, "event": "result", "result": result })),
+                Ok(result) => self.wire.result(&job.id, &result),
                 Err(error) => self.wire.failed(&job.id, error.kind, &error.chain()),
             }
         }

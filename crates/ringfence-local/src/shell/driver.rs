@@ -40,11 +40,15 @@ const LONGEST: usize = 99_999_999;
 const BLOCK: usize = 128;
 const HEADER: usize = 38;
 
+/// Where the command stands in the block of a quick request, and how many digits say how long it is.
+const QUICK: usize = 20;
+
 /// Leaves the command with all its loops. Out of functions there is a longer way, and what is about to begin
 /// must not: from here on every command is skipped and every function left, until none is left. Without a
-/// command there is nothing to leave: the signal came late.
+/// command there is nothing to leave: the signal came late. Nor may the condition of the loop be left, since that
+/// would end the loop.
 const LEAVE: &str = "if [[ $__ringfence_on ]]; then \
-    __ringfence_undo=x$-; builtin shopt -q extdebug && __ringfence_undo=; \
+    __ringfence_undo=:$-; builtin shopt -q extdebug && __ringfence_undo=; \
     builtin shopt -s extdebug; builtin trap \"$__ringfence_skip\" DEBUG; \
     if [[ ! ${FUNCNAME+in} ]]; then __ringfence_on=; builtin continue 999; fi; fi";
 
@@ -52,7 +56,7 @@ const LEAVE: &str = "if [[ $__ringfence_on ]]; then \
 /// has to run.
 const SKIP: &str = "if [[ ${FUNCNAME+in} ]]; then builtin return 2; \
     else __ringfence_on=; builtin trap - DEBUG; \
-    case $BASH_COMMAND in __ringfence_*) ;; *) ! builtin continue 999 ;; esac; fi";
+    case $BASH_COMMAND in __ringfence_* | builtin\\ printf\\ ?%.16s*) ;; *) ! builtin continue 999 ;; esac; fi";
 
 /// The loop. All of it is parsed before the first command runs, so no alias changes it, and it names every
 /// builtin as such, so no function does. What it prints itself goes to the null device.
@@ -65,6 +69,12 @@ const SKIP: &str = "if [[ ${FUNCNAME+in} ]]; then builtin return 2; \
 /// shell that no longer executes what it reads leaves the status of conditions as it was, zero: that must end the
 /// loop, therefore it is `until`. Emptying the variables notices those that cannot be changed any more, before
 /// the next command is read into them. A read that a signal interrupts, as in POSIX mode, is tried once more.
+///
+/// What was not read whole is not evaluated: a division by zero leaves the loop whatever `builtin` has become. That
+/// is also where a `builtin` that does nothing leads, since then nothing was read.
+///
+/// Somebody waits while bash goes once round the loop, and each command in it takes microseconds: a short command
+/// is evaluated out of the block it came in, and most traps and options are looked at together.
 pub(crate) fn script() -> String {
     let private: Vec<i32> = (0..PAIRS).flat_map(outputs).chain([NULL, COMMANDS, STATUS]).collect();
     let closed: String = private.iter().map(|fd| format!(" {fd}>&-")).collect();
@@ -76,6 +86,7 @@ pub(crate) fn script() -> String {
     let back: String = private.iter().zip(ASIDE..).map(|(fd, aside)| format!(" {fd}>&{aside}")).collect();
     let gone: String = private.iter().zip(ASIDE..).map(|(_, aside)| format!(" {aside}>&-")).collect();
     let read = format!("builtin read -r ${{TMOUT:+\"-t99999999\"}} -u {COMMANDS} -N");
+    let [stdout, stderr] = outputs(0);
     format!(
         r#"
 {{ exec{aside}; }}{closed}
@@ -84,37 +95,47 @@ exec{gone}
 builtin shopt -s expand_aliases
 __ringfence_skip='{SKIP}'
 builtin trap '{LEAVE}' STKFLT
-__ringfence_nonce={READY} __ringfence_status=0 __ringfence_on= __ringfence_undo=
+__ringfence_head={READY} __ringfence_status=0 __ringfence_on= __ringfence_undo=
 until
-  __ringfence_done=$__ringfence_nonce __ringfence_nonce= __ringfence_head= __ringfence_command= __ringfence_input=
-  builtin set +e
-  builtin trap - DEBUG ERR RETURN
-  if [[ $__ringfence_undo ]]; then
-    builtin shopt -u extdebug
-    case $__ringfence_undo in *T*) builtin set -T ;; esac
-    case $__ringfence_undo in *E*) builtin set -E ;; esac
-    __ringfence_undo=
-  fi
-  ! builtin false &&
-  builtin printf '%s %s' "$__ringfence_done" "$__ringfence_status" >&{STATUS} &&
-  {{ {read} {BLOCK} __ringfence_head || {{ [[ $? -gt 128 ]] && {read} {BLOCK} __ringfence_head; }}; }} &&
-  __ringfence_nonce=${{__ringfence_head:0:16}} &&
-  case ${{__ringfence_head:16:1}} in
-  s) __ringfence_command=${{__ringfence_head:{HEADER}:10#${{__ringfence_head:17:8}}}} ;;
-  a) {read} "${{__ringfence_head:17:8}}" __ringfence_command ;;
-  *) LC_ALL=C {read} "${{__ringfence_head:17:8}}" __ringfence_command ;;
-  esac &&
-  if [[ ${{__ringfence_head:25:1}} != [-o] ]]; then
-    LC_ALL=C {read} "${{__ringfence_head:26:8}}" __ringfence_input
-  fi
+  builtin printf '%.16s %s' "$__ringfence_head" "$__ringfence_status" >&{STATUS} &&
+  {{
+    __ringfence_status=0 __ringfence_head= __ringfence_on=
+    builtin trap - DEBUG ERR RETURN
+    case $-$__ringfence_undo in *[e:]*)
+      builtin set +e
+      case $__ringfence_undo in :*) builtin shopt -u extdebug ;; esac
+      case $__ringfence_undo in :*T*) builtin set -T ;; esac
+      case $__ringfence_undo in :*E*) builtin set -E ;; esac
+      __ringfence_undo=
+    esac
+    {read} {BLOCK} __ringfence_head || {{ [[ $? -gt 128 ]] && {read} {BLOCK} __ringfence_head; }}
+  }}
   [[ $? != 0 ]]
 do
-  __ringfence_status=0 __ringfence_on=1
-  case ${{__ringfence_head:25:1}} in
-  o) builtin eval "$__ringfence_command" ;;
-  -) builtin eval "$__ringfence_command" <&{NULL} >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
-  s) builtin eval "$__ringfence_command" <<<"$__ringfence_input" >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
-  *) builtin eval "$__ringfence_command" < <(builtin printf %b "$__ringfence_input") >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
+  case $__ringfence_head in
+  ????????????????q*)
+    __ringfence_on=1
+    builtin eval "${{__ringfence_head:{QUICK}:${{__ringfence_head:17:3}}}}" <&{NULL} >&{stdout} 2>&{stderr}
+    ;;
+  *)
+    __ringfence_command= __ringfence_input=
+    case $__ringfence_head in
+    ????????????????s*) __ringfence_command=${{__ringfence_head:{HEADER}:10#${{__ringfence_head:17:8}}}} ;;
+    ????????????????a*) {read} "${{__ringfence_head:17:8}}" __ringfence_command ;;
+    ????????????????u*) LC_ALL=C {read} "${{__ringfence_head:17:8}}" __ringfence_command ;;
+    *) [[ $__ringfence_command ]] ;;
+    esac &&
+    case ${{__ringfence_head:25:1}} in
+    [-o]) ;;
+    *) LC_ALL=C {read} "${{__ringfence_head:26:8}}" __ringfence_input ;;
+    esac || [[ $((1/0)) ]]
+    __ringfence_on=1
+    case ${{__ringfence_head:25:1}} in
+    o) builtin eval "$__ringfence_command" ;;
+    -) builtin eval "$__ringfence_command" <&{NULL} >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
+    s) builtin eval "$__ringfence_command" <<<"$__ringfence_input" >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
+    *) builtin eval "$__ringfence_command" < <(builtin printf %b "$__ringfence_input") >&"${{__ringfence_head:34:2}}" 2>&"${{__ringfence_head:36:2}}" ;;
+    esac ;;
   esac
   __ringfence_status=$? __ringfence_on=
 done
@@ -123,7 +144,7 @@ builtin exit 125
     )
 }
 
-/// One request, as bytes for the driver: the command's output goes to this pair.
+/// One request: a command and its input.
 pub(crate) fn request(nonce: &str, command: &str, input: Option<&[u8]>) -> Result<Request> {
     if command.contains('\0') {
         return Err(Error::new(ErrorKind::Validation, "a command cannot contain a NUL byte"));
@@ -132,40 +153,54 @@ pub(crate) fn request(nonce: &str, command: &str, input: Option<&[u8]>) -> Resul
     if command.len() > LONGEST || input.len() > LONGEST {
         return Err(Error::new(ErrorKind::Validation, "the command or its input is too long for a shell"));
     }
-    let letters = match command.is_ascii() {
-        true if command.len() <= BLOCK - HEADER => 's',
-        true => 'a',
-        false => 'u',
-    };
-    let mut bytes = format!("{nonce}{letters}{:08}{kind}{:08}0000", command.len(), input.len()).into_bytes();
-    if letters == 's' {
-        bytes.extend_from_slice(command.as_bytes());
-    }
-    bytes.resize(BLOCK, b' ');
-    if letters != 's' {
-        bytes.extend_from_slice(command.as_bytes());
-    }
-    bytes.extend(input);
-    Ok(Request(bytes))
-}
-
-/// A request for a command with bash's own streams.
-pub(crate) fn plain_request(nonce: &str, command: &str) -> Result<Vec<u8>> {
-    let mut bytes = request(nonce, command, None)?.to(0);
-    bytes[25] = b'o';
-    Ok(bytes)
+    Ok(Request { nonce: nonce.to_owned(), command: command.to_owned(), kind, input })
 }
 
 /// What is sent to bash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request(Vec<u8>);
+pub(crate) struct Request {
+    nonce: String,
+    command: String,
+    kind: char,
+    input: Vec<u8>,
+}
 
 impl Request {
-    /// With its output going to this pair.
-    pub(crate) fn to(mut self, pair: usize) -> Vec<u8> {
-        let [stdout, stderr] = outputs(pair);
-        self.0[34..HEADER].copy_from_slice(format!("{stdout:02}{stderr:02}").as_bytes());
-        self.0
+    /// As bytes for the driver, with the output going to this pair.
+    pub(crate) fn to(&self, pair: usize) -> Vec<u8> {
+        let Self { nonce, command, kind, .. } = self;
+        if pair == 0 && *kind == '-' && command.is_ascii() && command.len() <= BLOCK - QUICK {
+            let mut bytes = format!("{nonce}q{:3}{command}", command.len()).into_bytes();
+            bytes.resize(BLOCK, b' ');
+            return bytes;
+        }
+        self.in_full(*kind, outputs(pair))
+    }
+
+    /// As bytes for the driver, with bash's own streams.
+    pub(crate) fn plain(&self) -> Vec<u8> {
+        self.in_full('o', outputs(0))
+    }
+
+    fn in_full(&self, kind: char, [stdout, stderr]: [i32; 2]) -> Vec<u8> {
+        let Self { nonce, command, input, .. } = self;
+        let letters = match command.is_ascii() {
+            true if command.len() <= BLOCK - HEADER => 's',
+            true => 'a',
+            false => 'u',
+        };
+        let (length, input_length) = (command.len(), input.len());
+        let mut bytes =
+            format!("{nonce}{letters}{length:08}{kind}{input_length:08}{stdout:02}{stderr:02}").into_bytes();
+        if letters == 's' {
+            bytes.extend_from_slice(command.as_bytes());
+        }
+        bytes.resize(BLOCK, b' ');
+        if letters != 's' {
+            bytes.extend_from_slice(command.as_bytes());
+        }
+        bytes.extend_from_slice(input);
+        bytes
     }
 }
 
@@ -197,9 +232,11 @@ mod tests {
 
     #[test]
     fn a_request_says_how_long_it_is() {
-        let bytes = request(NONCE, "pwd", None).unwrap().to(0);
-        assert!(bytes.starts_with(b"0123456789abcdefs00000003-000000008081pwd   "));
-        assert_eq!(bytes.len(), BLOCK);
+        let pwd = request(NONCE, "pwd", None).unwrap();
+        assert!(pwd.to(0).starts_with(b"0123456789abcdefq  3pwd   "));
+        assert!(pwd.to(1).starts_with(b"0123456789abcdefs00000003-000000008283pwd   "));
+        assert!(pwd.plain().starts_with(b"0123456789abcdefs00000003o000000008081pwd   "));
+        assert!([pwd.to(0), pwd.to(1), pwd.plain()].iter().all(|bytes| bytes.len() == BLOCK));
         let bytes = request(NONCE, "é", Some(b"in\n")).unwrap().to(3);
         assert!(bytes.starts_with(b"0123456789abcdefu00000002s000000028687 "));
         assert!(bytes.ends_with("éin".as_bytes()) && bytes.len() == BLOCK + 4);

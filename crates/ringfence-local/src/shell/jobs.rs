@@ -114,7 +114,7 @@ impl Jobs {
             return Err(Error::new(ErrorKind::SpawnFailed, "the job's shell could not be prepared"));
         }
         let nonce = session::nonce()?;
-        let bytes = driver::plain_request(&nonce, &command)?;
+        let bytes = driver::request(&nonce, &command, None)?.plain();
         let job = Arc::new(Job {
             number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
             command,

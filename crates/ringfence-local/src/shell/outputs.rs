@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use ringfence_model::ExecEvent;
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::relay;
@@ -60,16 +61,18 @@ impl Pair {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes everything that lies in the pipes to `to`; false when there never will be more.
-    pub(crate) fn drain(&self, buffer: &mut [u8], to: &mut dyn FnMut(usize, &[u8])) -> bool {
+    /// Passes everything that lies in the pipes to `to`, as much at once as the buffer has room for; false when there
+    /// never will be more.
+    pub(crate) fn drain(&self, buffer: &mut Vec<u8>, to: &mut dyn FnMut(usize, &[u8])) -> bool {
         let mut open = false;
         for (index, fd) in self.fds.iter().enumerate() {
             let mut left = MOST_IN_PIPE;
             open |= loop {
-                match rustix::io::read(fd, &mut *buffer) {
+                buffer.clear();
+                match rustix::io::read(fd, spare_capacity(buffer)) {
                     Ok(0) => break false,
                     Ok(length) => {
-                        to(index, &buffer[..length]);
+                        to(index, buffer);
                         left = left.saturating_sub(length);
                         if left == 0 {
                             break true;
@@ -85,13 +88,13 @@ impl Pair {
 
     fn drain_late(&self, lent: &mut Lent) {
         let Some(to) = lent.to.clone() else { return };
-        let mut buffer = vec![0; 64 << 10];
-        lent.ended = !self.drain(&mut buffer, &mut |index, bytes| to(event(index, bytes)));
+        let mut buffer = Vec::with_capacity(64 << 10);
+        lent.ended = !self.drain(&mut buffer, &mut |index, bytes| to(event(index, bytes.to_vec())));
     }
 }
 
-pub(crate) fn event(index: usize, bytes: &[u8]) -> ExecEvent {
-    if index == 0 { ExecEvent::Stdout(bytes.to_vec()) } else { ExecEvent::Stderr(bytes.to_vec()) }
+pub(crate) fn event(index: usize, bytes: Vec<u8>) -> ExecEvent {
+    if index == 0 { ExecEvent::Stdout(bytes) } else { ExecEvent::Stderr(bytes) }
 }
 
 impl Outputs {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use ringfence_fence::EventSink;
 use ringfence_linux::warden::GRACE;
 use ringfence_model::{ExecEvent, Violation};
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::capture::Capture;
@@ -16,6 +16,9 @@ use crate::shell::outputs::event;
 use crate::shell::session::Control;
 use crate::shell::ticket::Ticket;
 use crate::shell::tree::Tops;
+
+/// How much is read at once.
+const BUFFER: usize = 64 << 10;
 
 /// How often a command that shall end is told so.
 const INSISTENCE: Duration = Duration::from_millis(10);
@@ -81,7 +84,8 @@ impl Watch<'_> {
             violations: vec![],
         };
         let mut buffer = self.live.buffer.take();
-        buffer.resize(64 << 10, 0);
+        buffer.clear();
+        buffer.reserve_exact(BUFFER);
         watched.end = self.until_end(&before, &mut watched, &mut buffer);
         if watched.stopped.is_some() && matches!(watched.end, End::Reported(_)) {
             self.clear_away(&before);
@@ -92,13 +96,13 @@ impl Watch<'_> {
             }
         }
         let pair = self.live.outputs.pair(self.pair);
-        pair.drain(&mut buffer, &mut |index, bytes| self.received(index, bytes, &mut watched));
+        pair.drain(&mut buffer, &mut |index, bytes| self.received(index, bytes.to_vec(), &mut watched));
         self.live.buffer.replace(buffer);
         self.take_violations(&mut watched);
         watched
     }
 
-    fn until_end(&self, before: &Tops, watched: &mut Watched, buffer: &mut [u8]) -> End {
+    fn until_end(&self, before: &Tops, watched: &mut Watched, buffer: &mut Vec<u8>) -> End {
         let mut unsent = self.request;
         let mut stop: Option<Instant> = None;
         let mut glance = Instant::now() + GLANCE;
@@ -194,16 +198,24 @@ impl Watch<'_> {
         std::array::from_fn(|index| !fds[index].revents().is_empty())
     }
 
-    fn read(&self, index: usize, buffer: &mut [u8], watched: &mut Watched) {
-        match rustix::io::read(&self.live.outputs.pair(self.pair).fds[index], &mut *buffer) {
-            Ok(0) | Err(Errno::AGAIN | Errno::INTR) => {}
-            Ok(length) => self.received(index, &buffer[..length], watched),
-            Err(_) => {}
+    fn read(&self, index: usize, buffer: &mut Vec<u8>, watched: &mut Watched) {
+        let fd = &self.live.outputs.pair(self.pair).fds[index];
+        if !matches!(rustix::io::read(fd, spare_capacity(buffer)), Ok(1..)) {
+            return;
         }
+        // Much is handed on as it is, little is copied: nobody shall keep a large buffer for a few bytes.
+        let bytes = if buffer.len() > BUFFER / 4 {
+            std::mem::replace(buffer, Vec::with_capacity(BUFFER))
+        } else {
+            let little = buffer.clone();
+            buffer.clear();
+            little
+        };
+        self.received(index, bytes, watched);
     }
 
-    fn received(&self, index: usize, bytes: &[u8], watched: &mut Watched) {
-        watched.outputs[index].push(bytes);
+    fn received(&self, index: usize, bytes: Vec<u8>, watched: &mut Watched) {
+        watched.outputs[index].push(&bytes);
         (self.events)(event(index, bytes));
     }
 

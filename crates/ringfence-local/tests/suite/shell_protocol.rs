@@ -216,13 +216,14 @@ fn options_and_traps_disturb_nobody() {
         "ulimit -n 100",
         "set -- a b c",
         "shopt -s failglob lastpipe",
+        "shopt -s nocasematch extglob",
     ] {
         room.survives(text);
         room.run("exit 0");
     }
     for text in [
-        "readonly __ringfence_nonce",
-        "readonly __ringfence_status __ringfence_head",
+        "readonly __ringfence_head",
+        "readonly __ringfence_status",
         "shopt -s extdebug; trap false DEBUG",
         "trap 'exit 4' DEBUG",
         "break",
@@ -236,6 +237,46 @@ fn options_and_traps_disturb_nobody() {
     }
     assert_eq!(room.run("set -e; false; echo not reached").exit_code, 1);
     assert_eq!(stdout(&room.run("continue; echo x")), "");
+}
+
+/// A request says how long its command is, in one of several forms.
+#[test]
+fn commands_of_every_length_come_whole() {
+    let room = room!();
+    room.run("cd / && says() { printf '<%s>' \"$*\"; }");
+    for length in 1..160 {
+        let word = "x".repeat(length);
+        // The spaces at its end are the command's; those behind it are not.
+        for command in [format!("says {word}"), format!("says '{word}  '"), format!("says {word}\\ ")] {
+            let result = room.run(&command);
+            let end = command.split_once(' ').unwrap().1.replace(['\'', '\\'], "");
+            assert_eq!((stdout(&result), result.restarted), (format!("<{end}>"), false), "{command}");
+        }
+    }
+    assert_eq!(stdout(&room.run("echo \\")), "\\\n");
+    assert_eq!(stdout(&room.run("")), "");
+}
+
+/// The variables of the loop are in reach of what bash evaluates; what becomes of that is no other command's result.
+#[test]
+fn a_request_cannot_be_rewritten() {
+    let room = room!();
+    // What is reported under another name is no result.
+    for text in [
+        "__ringfence_head='0000000000000000q 10echo other'",
+        "__ringfence_head=",
+        "trap '__ringfence_head=${__ringfence_head/[0-9]/x}' DEBUG",
+    ] {
+        assert!(room.survives(text).restarted, "{text}");
+    }
+    for text in [
+        "__ringfence_head=${__ringfence_head/q/s}",
+        "unset __ringfence_on __ringfence_status __ringfence_undo",
+        "__ringfence_status='0 0'",
+        "__ringfence_undo=:; __ringfence_on=2; __ringfence_command='echo other'",
+    ] {
+        assert!(!room.survives(text).restarted, "{text}");
+    }
 }
 
 #[test]
@@ -266,7 +307,7 @@ fn descriptors_are_nobody_elses_business() {
 fn a_child_cannot_report() {
     let room = room!();
     // The saved copies of the private descriptors are somewhere above ten, for subshells only.
-    let forged = "( for fd in {10..40}; do printf '%s 99' \"$__ringfence_nonce\" >&$fd; done ) 2>/dev/null >/dev/null; (exit 4)";
+    let forged = "( for fd in {10..40}; do printf '%s 99' \"${__ringfence_head:0:16}\" >&$fd; done ) 2>/dev/null >/dev/null; (exit 4)";
     assert_eq!(room.survives(forged).exit_code, 4);
     let outside =
         "for fd in /proc/$$/fd/*; do sh -c \"printf 'x 99' > $fd\" ; done >/dev/null 2>&1; (exit 4)";
@@ -276,7 +317,7 @@ fn a_child_cannot_report() {
 #[test]
 fn a_premature_report_is_the_commands_own_affair() {
     let room = room!();
-    let text = "for fd in {10..40}; do builtin printf '%s 0' \"$__ringfence_nonce\" >&$fd; done 2>/dev/null; sleep 0.1; echo late; sleep 600";
+    let text = "for fd in {10..40}; do builtin printf '%s 0' \"${__ringfence_head:0:16}\" >&$fd; done 2>/dev/null; sleep 0.1; echo late; sleep 600";
     room.run_for(text, 5_000);
     let next = room.run("echo mine");
     assert_eq!((stdout(&next).as_str(), next.exit_code), ("mine\n", 0), "{next:?}");
