@@ -177,7 +177,8 @@ impl Watch<'_> {
 
     fn wait(&self, sending: bool, due: Option<Duration>) -> [bool; 5] {
         let live = self.live;
-        let [stdout, stderr] = &live.outputs.pair(self.pair).fds;
+        // Whatever was chosen has both.
+        let [stdout, stderr] = live.outputs.pair(self.pair).fds() else { return [false; 5] };
         let commands = if sending { PollFlags::OUT } else { PollFlags::empty() };
         let mut fds = [
             PollFd::new(stdout, PollFlags::IN),
@@ -195,7 +196,7 @@ impl Watch<'_> {
     }
 
     fn read(&self, index: usize, buffer: &mut [u8], watched: &mut Watched) {
-        match rustix::io::read(&self.live.outputs.pair(self.pair).fds[index], &mut *buffer) {
+        match rustix::io::read(&self.live.outputs.pair(self.pair).fds()[index], &mut *buffer) {
             Ok(0) | Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(length) => self.received(index, &buffer[..length], watched),
             Err(_) => {}
