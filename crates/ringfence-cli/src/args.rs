@@ -46,6 +46,12 @@ pub(crate) fn is_run() -> bool {
     std::env::args_os().nth(1).is_some_and(|first| first == "run")
 }
 
+/// Whether sandboxes are to be made for as long as the program runs.
+#[cfg(target_os = "linux")]
+pub(crate) fn keeps_sandboxes() -> bool {
+    std::env::args_os().nth(1).is_some_and(|first| first == "session" || first == "mcp")
+}
+
 /// Reads `ringfence run …` without the other commands: describing them all to the parser takes longer than
 /// anything else before a sandbox is made. What does not fit is none: the whole parser has the words for it.
 fn parse_run() -> Option<Command> {

@@ -71,6 +71,11 @@ fn main() -> ExitCode {
     if args::is_run() {
         ringfence::local::begin_sandbox();
     }
+    // Who makes many makes them from what it is now, not from what it has grown to by then.
+    #[cfg(target_os = "linux")]
+    if args::keeps_sandboxes() {
+        ringfence::local::begin_nursery();
+    }
     let command = match args::parse() {
         Ok(command) => command,
         Err(error) => return misread(&error),

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use crate::sys::{self, Sys};
 /// A directory as a user namespace sees it to which every owner of a file is a stranger.
 #[derive(Debug)]
 pub struct Strangers {
-    namespace: OwnedFd,
+    namespace: &'static OwnedFd,
     path: CString,
     /// The one that showed that it is possible. Giving it up makes the kernel wait for all processors.
     first: Mutex<Option<OwnedFd>>,
@@ -30,7 +30,7 @@ impl Strangers {
     /// # Errors
     /// What the kernel says; `EINVAL` where one of the file systems cannot translate owners.
     pub fn new(path: &CStr) -> std::io::Result<Self> {
-        let made = Self { namespace: namespace()?, path: path.to_owned(), first: Mutex::default() };
+        let made = Self { namespace: the_namespace()?, path: path.to_owned(), first: Mutex::default() };
         let first = made.tree()?;
         Ok(Self { first: Mutex::new(Some(first)), ..made })
     }
@@ -52,6 +52,16 @@ impl Strangers {
 
 /// One line of a map has to be there. No file belongs to this number, the last but one of all.
 const MAP: &[u8] = b"4294967294 0 1\n";
+
+/// The same for all, which are strangers to all of them.
+fn the_namespace() -> Sys<&'static OwnedFd> {
+    static MADE: OnceLock<OwnedFd> = OnceLock::new();
+    match MADE.get() {
+        Some(made) => Ok(made),
+        // If another thread is faster, that one is taken.
+        None => namespace().map(|made| MADE.get_or_init(|| made)),
+    }
+}
 
 /// Makes the namespace by way of a process that lives for a moment. It shares this process's memory and
 /// descriptors, so that nothing needs to be copied, and this thread waits for it.

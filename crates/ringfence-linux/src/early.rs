@@ -8,18 +8,17 @@
 //!
 //! Nothing but this code runs in it until then. It ends when this process does, or at [`forget`].
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
-use rustix::termios::Winsize;
 
 use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair};
-use crate::parcel::{self, Parcel};
-use crate::plan::{Exec, MountStep, Plan};
+use crate::plan::MountStep;
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure, OrFail, Stage};
+use crate::stage::{self, Failure};
 use crate::sys::{self, Cloned, Sys};
+use crate::waiting::{self, Order};
 
 static BEGUN: Mutex<Option<Begun>> = Mutex::new(None);
 
@@ -67,7 +66,7 @@ pub fn forget() {
     }
 }
 
-fn has_one_thread() -> bool {
+pub(crate) fn has_one_thread() -> bool {
     // A link for itself, one for its parent, and one for each thread.
     rustix::fs::stat(c"/proc/self/task").is_ok_and(|task| task.st_nlink == 3)
 }
@@ -78,14 +77,7 @@ fn help(control: BorrowedFd<'_>, tell: OwnedFd, ground: &[MountStep]) -> ! {
     match sys::clone(NAMESPACES | libc::CLONE_PARENT) {
         Ok(Cloned::Child) => {
             drop(tell);
-            let code = match wait_for_parcel(control, &maps, ground) {
-                Ok(()) => 0,
-                Err(failure) => {
-                    stage::report_failure(control, failure);
-                    1
-                }
-            };
-            sys::exit_now(code)
+            waiting::run(control, &maps, ground)
         }
         Ok(Cloned::Parent { pid, pidfd }) => {
             // If the host is gone, so is pid 1, soon.
@@ -97,41 +89,6 @@ fn help(control: BorrowedFd<'_>, tell: OwnedFd, ground: &[MountStep]) -> ! {
             sys::exit_now(1)
         }
     }
-}
-
-/// What is pid 1 of a sandbox that was begun. A failure is told when somebody wants the sandbox.
-fn wait_for_parcel(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) -> Result<(), Failure> {
-    let founded = stage::found(control, Some(maps.borrow()))
-        .and_then(|host| stage::mount_all(host.as_fd(), None, ground, 0).map(|()| host));
-    let (message, mut received) = Message::receive_with_descriptors(control).or_fail(Step::Parcel)?;
-    if message != Message::Parcel || received.is_empty() {
-        return Err(Errno::BADMSG).or_fail(Step::Parcel);
-    }
-    let host = founded?;
-    let (packed, more) = (received.remove(0), received);
-    let Parcel { plan, exec, tty, waits } = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
-    drop(packed);
-    let standard = if tty.is_some() { 0 } else { 3 };
-    let (stdio, disowned) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Parcel)?;
-    let mut numbers = [-1; 3];
-    for (number, fd) in numbers.iter_mut().zip(stdio) {
-        *number = fd.as_raw_fd();
-    }
-    let stage = Stage {
-        plan: &plan,
-        exec: &exec,
-        passed: &[],
-        stdio: numbers,
-        tty,
-        control,
-        wait_for_go: waits,
-        disowned: disowned.first().map(AsFd::as_fd),
-        maps: None,
-        landlocked: false,
-        tied: false,
-        mounted: ground.len(),
-    };
-    stage::furnish(&stage, host)
 }
 
 impl Begun {
@@ -170,28 +127,15 @@ fn take() -> Option<Begun> {
 }
 
 /// The sandbox that was begun, if it fits, told what it is to be.
-pub(crate) fn continue_with(
-    plan: &Plan,
-    exec: &Exec,
-    stdio: [RawFd; 3],
-    tty: Option<Winsize>,
-    disowned: Option<BorrowedFd<'_>>,
-    waits: bool,
-) -> Sys<Option<Sandboxed>> {
+pub(crate) fn continue_with(order: &Order<'_>) -> Sys<Option<Sandboxed>> {
     let Some(begun) = take() else { return Ok(None) };
+    let Order { plan, exec, .. } = order;
     if !plan.mounts.starts_with(&begun.ground) || !exec.passed.is_empty() || exec.held {
         begun.forget();
         return Ok(None);
     }
-    let (mounts, traps) = (&plan.mounts, &plan.traps);
-    let packed = parcel::pack(&parcel::Contents { plan, exec, passed: &[], tty, waits, mounts, traps })?;
-    let mut descriptors = vec![packed.as_fd()];
-    if tty.is_none() {
-        descriptors.extend(stdio.map(sys::borrow));
-    }
-    descriptors.extend(disowned);
     // Pid 1 may not be there yet; it finds this when it is.
-    match Message::Parcel.send_with(begun.control.as_fd(), &descriptors) {
+    match order.send(begun.control.as_fd()) {
         // Or it never will be.
         Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => begun.sandboxed(),
         Err(errno) => Err(errno),

@@ -9,10 +9,12 @@ use rustix::io::Errno;
 use rustix::termios::Winsize;
 
 use crate::early;
+use crate::nursery;
 use crate::plan::{Exec, MountStep, Plan};
 use crate::report::{Message, Step};
 use crate::stage::{IdMaps, Stage, run_init};
 use crate::sys::{self, Cloned};
+use crate::waiting::Order;
 
 /// All the namespaces a sandbox has of its own.
 pub const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -33,7 +35,7 @@ pub(crate) enum Heard {
 }
 
 /// How long it may take.
-const PATIENCE_AT_START: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+pub(crate) const PATIENCE_AT_START: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
 /// How long whoever is asked to end everything may take.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
@@ -166,13 +168,23 @@ impl LaunchError {
 /// follows is reported on `control`.
 ///
 /// The sandbox dies with the *thread* that calls this (the kernel's rule for parent-death signals), so
-/// call it from one that lives as long as the sandbox. `place` is called while the sandbox is being built; the
+/// call it from one that lives as long as the sandbox; or, by the [nursery], with the one that began that. `place` is called while the sandbox is being built; the
 /// first process is in the groups it gives before the command may start.
 pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Result<Sandboxed, LaunchError> {
     let (stdio, tty) = stdio.parts();
     let disowned = disowned(plan)?;
-    let begun =
-        early::continue_with(plan, exec, stdio, tty, disowned.as_ref().map(AsFd::as_fd), place.is_some());
+    let order = Order {
+        plan,
+        exec,
+        stdio,
+        tty,
+        disowned: disowned.as_ref().map(AsFd::as_fd),
+        waits: place.is_some(),
+    };
+    let begun = match early::continue_with(&order) {
+        Ok(None) => nursery::launch(&order),
+        other => other,
+    };
     if let Some(begun) = begun.map_err(|errno| LaunchError::Control(errno.into()))? {
         begun.placed(plan, place)?;
         return Ok(begun);
@@ -182,12 +194,12 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     let stage = Stage {
         plan,
         exec,
-        disowned: disowned.as_ref().map(AsFd::as_fd),
+        disowned: order.disowned,
         passed: &exec.passed,
         stdio,
         tty,
         control: inside.as_fd(),
-        wait_for_go: place.is_some(),
+        wait_for_go: order.waits,
         maps: Some(maps.borrow()),
         landlocked: false,
         tied: false,
@@ -250,11 +262,11 @@ impl Maps {
 
 /// A way into a running sandbox, for more commands than its first one.
 #[derive(Debug)]
-pub struct Door {
-    control: OwnedFd,
+pub struct Door<'a> {
+    control: BorrowedFd<'a>,
 }
 
-impl Door {
+impl Door<'_> {
     /// Starts the sandbox's [`Exec`] once more, beside what runs: with these descriptors under these numbers, the
     /// first of them as its standard ones, or with a terminal. What it leaves behind ends with it, and it ends
     /// with the sandbox.
@@ -265,7 +277,7 @@ impl Door {
     ) -> Result<Sandboxed, LaunchError> {
         let failed = |errno: Errno| LaunchError::Control(errno.into());
         let (host, inside) = control_pair()?;
-        Message::Another.send(self.control.as_fd(), Some(inside.as_fd())).map_err(failed)?;
+        Message::Another.send(self.control, Some(inside.as_fd())).map_err(failed)?;
         drop(inside);
         for (fd, target) in given {
             Message::Given { target: *target }.send(host.as_fd(), Some(*fd)).map_err(failed)?;
@@ -289,8 +301,9 @@ impl Door {
 
 impl Sandboxed {
     /// For a sandbox whose command is [held](Exec::held).
-    pub fn door(&self) -> std::io::Result<Door> {
-        Ok(Door { control: self.control.try_clone()? })
+    #[must_use]
+    pub fn door(&self) -> Door<'_> {
+        Door { control: self.control.as_fd() }
     }
 
     /// Lets the first process go on once it knows which groups to enter; ends it where that fails.

@@ -8,6 +8,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::Pid;
 
 use crate::sys::Sys;
 
@@ -147,13 +148,15 @@ pub enum Message {
     Tripwire,
     /// Init → host, with the sandbox's `/proc`: the traps are laid out.
     Processes,
-    /// Init → host, where another program built the sandbox: it is there, and init is ours.
+    /// Init → host, where somebody else made it: it is there, and init is ours.
     Ready,
     /// Init → host: it has no command of its own, and waits for what it is asked for.
     Held,
-    /// Host → init, with a socket: start another command, which is talked about there.
+    /// Host → init, with a socket: start another command, which is talked about there. Host →
+    /// [nursery](crate::nursery): make another sandbox, which is talked to there.
     Another,
-    /// Host → the keeper of such a command, with a descriptor: the command has it under this number.
+    /// Host → the keeper of such a command, or pid 1 before its parcel, with a descriptor: the command has it under
+    /// this number.
     Given { target: i32 },
     /// The helper → host, with pid 1's descriptor: a sandbox is [begun](crate::early).
     Begun { pid: i32 },
@@ -283,6 +286,18 @@ impl Message {
             _ => None,
         });
         Ok((message, descriptor))
+    }
+
+    /// With the process that sent it, for a socket that was asked to pass that on.
+    pub fn receive_from(socket: BorrowedFd<'_>) -> Sys<(Self, Option<Pid>)> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let message = Self::receive_into(socket, &mut ancillary)?;
+        let sender = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmCredentials(credentials) => Some(credentials.pid),
+            _ => None,
+        });
+        Ok((message, sender))
     }
 
     fn receive_into(socket: BorrowedFd<'_>, ancillary: &mut RecvAncillaryBuffer<'_>) -> Sys<Self> {

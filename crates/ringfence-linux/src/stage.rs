@@ -147,7 +147,7 @@ pub(crate) fn wait_for_go(control: BorrowedFd<'_>) -> Result<(), Failure> {
 }
 
 /// Whether the host lives: one that died before the tie to it was made sends no signal.
-fn still_there(control: BorrowedFd<'_>) -> Sys<()> {
+pub(crate) fn still_there(control: BorrowedFd<'_>) -> Sys<()> {
     let mut fds = [PollFd::from_borrowed_fd(control, PollFlags::IN)];
     poll(&mut fds, Some(&rustix::event::Timespec::default()))?;
     if fds[0].revents().contains(PollFlags::HUP) { Err(Errno::PIPE) } else { Ok(()) }

@@ -410,6 +410,22 @@ pub fn borrow(fd: RawFd) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
+/// Overwrites the environment that this process was started with. For a process of one thread that needs none.
+pub fn wipe_environment() {
+    // SAFETY: nobody changes the list meanwhile: there is one thread.
+    let mut entry = unsafe { libc::environ };
+    loop {
+        // SAFETY: the list ends with a null pointer, which is not passed.
+        let Some(text) = (unsafe { entry.as_ref() }).filter(|text| !text.is_null()) else { return };
+        // SAFETY: an entry is a string with an end.
+        let length = unsafe { libc::strlen(*text) };
+        // SAFETY: the kernel, or whoever set it, made it of memory that can be written.
+        unsafe { text.write_bytes(0, length) };
+        // SAFETY: as above.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
 /// Ends the process at once, without running anything at exit.
 pub fn exit_now(code: c_int) -> ! {
     // SAFETY: ends the process.

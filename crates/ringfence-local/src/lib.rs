@@ -77,3 +77,13 @@ pub use streams::{CallersTerminal, Streams};
 pub fn begin_sandbox() {
     ringfence_linux::early::begin(view::ground());
 }
+
+/// For a program that makes sandboxes as long as it runs, first thing in its main thread: they are made from what it is
+/// now, and not from what it has grown to; and it may have as many descriptors open as many sandboxes need. See
+/// [`ringfence_linux::nursery`].
+#[cfg(target_os = "linux")]
+pub fn begin_nursery() {
+    ringfence_linux::nursery::begin();
+    ringfence_linux::open_files::raise();
+    ringfence_linux::cgroup::expect_many();
+}

@@ -2,6 +2,7 @@
 //! was reached.
 
 use ringfence_linux::cgroup::{self, Cgroup, Created, Reached, Support};
+use ringfence_linux::open_files;
 use ringfence_linux::plan::Rlimit;
 use ringfence_model::{Limits, Violation};
 
@@ -31,11 +32,23 @@ impl LimitPlan {
         plan.rlimit(libc::RLIMIT_CPU, limits.max_cpu_seconds);
         plan.rlimit(libc::RLIMIT_FSIZE, limits.max_file_size_bytes);
         plan.rlimit(libc::RLIMIT_NOFILE, limits.max_open_files);
+        plan.callers_open_files();
         plan.rlimit(libc::RLIMIT_STACK, limits.max_stack_bytes);
         if limits.max_memory_bytes.is_some() || limits.max_processes.is_some() {
             plan.tree_limits(limits);
         }
         plan
+    }
+
+    /// What this program raised for itself is not for its commands.
+    fn callers_open_files(&mut self) {
+        let resource = libc::RLIMIT_NOFILE;
+        if self.limits.max_open_files.is_none()
+            && let Some(soft) = open_files::before()
+            && let Ok((_, hard)) = ringfence_linux::sys::get_rlimit(resource)
+        {
+            self.rlimits.push(Rlimit { resource, soft, hard });
+        }
     }
 
     fn rlimit(&mut self, resource: libc::__rlimit_resource_t, limit: Option<u64>) {

@@ -317,13 +317,13 @@ impl Run<'_> {
         let limits = &self.ground.limits;
         let mut group = None;
         let mut place = || {
-            let made = limits.group()?;
+            let mut made = limits.group()?;
             if let Some(tell) = self.on_gauge {
                 tell(made.gauge());
             }
-            let doors = made.doors().map(|door| door.try_clone_to_owned()).collect();
+            let doors = made.take_doors();
             group = Some(made);
-            doors
+            Ok(doors)
         };
         let place: Place<'_> = if limits.needs_cgroup() { Some(&mut place) } else { None };
         let sandbox =

@@ -1,39 +1,92 @@
 //! A descriptor that wakes whoever polls it.
 
-use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 
-use rustix::fs::OFlags;
+#[cfg(target_os = "linux")]
+use counter::Signal;
+#[cfg(not(target_os = "linux"))]
+use pipe::Signal;
 
-/// A pipe to oneself: every system has those.
 #[derive(Debug)]
-pub(crate) struct Wake {
-    read: PipeReader,
-    write: PipeWriter,
-}
+pub(crate) struct Wake(Signal);
 
 impl Wake {
     pub(crate) fn new() -> rustix::io::Result<Self> {
-        let (read, write) = std::io::pipe()
-            .map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))?;
-        rustix::fs::fcntl_setfl(&read, OFlags::NONBLOCK)?;
-        rustix::fs::fcntl_setfl(&write, OFlags::NONBLOCK)?;
-        Ok(Self { read, write })
+        Signal::new().map(Self)
     }
 
     /// Readable after [`wake`](Self::wake), until it is [cleared](Self::clear).
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.read.as_fd()
+        self.0.read.as_fd()
     }
 
     pub(crate) fn wake(&self) {
-        // A full pipe wakes as well as one more byte would.
-        let _ = (&self.write).write(&[1]);
+        self.0.wake();
     }
 
     pub(crate) fn clear(&self) {
-        let mut bytes = [0; 64];
-        while matches!((&self.read).read(&mut bytes), Ok(length) if length == bytes.len()) {}
+        self.0.clear();
+    }
+}
+
+/// One descriptor each: a program that keeps many sandboxes has many of them.
+#[cfg(target_os = "linux")]
+mod counter {
+    use std::os::fd::OwnedFd;
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    #[derive(Debug)]
+    pub(super) struct Signal {
+        pub(super) read: OwnedFd,
+    }
+
+    impl Signal {
+        pub(super) fn new() -> rustix::io::Result<Self> {
+            Ok(Self { read: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+        }
+
+        pub(super) fn wake(&self) {
+            let _ = rustix::io::write(&self.read, &1_u64.to_ne_bytes());
+        }
+
+        pub(super) fn clear(&self) {
+            let _ = rustix::io::read(&self.read, &mut [0; 8]);
+        }
+    }
+}
+
+/// A pipe to oneself: every system has those.
+#[cfg(not(target_os = "linux"))]
+mod pipe {
+    use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
+
+    use rustix::fs::OFlags;
+
+    #[derive(Debug)]
+    pub(super) struct Signal {
+        pub(super) read: PipeReader,
+        write: PipeWriter,
+    }
+
+    impl Signal {
+        pub(super) fn new() -> rustix::io::Result<Self> {
+            let (read, write) = std::io::pipe()
+                .map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))?;
+            rustix::fs::fcntl_setfl(&read, OFlags::NONBLOCK)?;
+            rustix::fs::fcntl_setfl(&write, OFlags::NONBLOCK)?;
+            Ok(Self { read, write })
+        }
+
+        pub(super) fn wake(&self) {
+            // A full pipe wakes as well as one more byte would.
+            let _ = (&self.write).write(&[1]);
+        }
+
+        pub(super) fn clear(&self) {
+            let mut bytes = [0; 64];
+            while matches!((&self.read).read(&mut bytes), Ok(length) if length == bytes.len()) {}
+        }
     }
 }
 

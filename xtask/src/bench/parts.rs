@@ -14,7 +14,6 @@ use super::place::{self, BARE, BWRAP, FULL, OFF, Place, WRITES, Who};
 use super::quiet::{self, Meter};
 use super::render::Found;
 use super::{Amount, Programs};
-use crate::unprivileged;
 
 const WAYS: &[&str] = &[BARE, BWRAP, OFF, WRITES, FULL];
 
@@ -160,22 +159,7 @@ pub(crate) fn steps(programs: &Programs, amount: Amount) -> Result<Found> {
         let place = Place::new(&programs.ringfence)?;
         let example = place::text(place::copy_into(place.directory(), &programs.parts)?)?;
         let row = place.row(BARE, &[]);
-        let mut command = match who {
-            Who::Caller => Command::new(&example),
-            Who::Ordinary => {
-                place.hand_over()?;
-                let user = unprivileged::USER;
-                let mut command = Command::new("setpriv");
-                command.args([
-                    &format!("--reuid={user}"),
-                    &format!("--regid={user}"),
-                    "--clear-groups",
-                    "--",
-                    &example,
-                ]);
-                command
-            }
-        };
+        let mut command = who.command(&place, &example)?;
         println!("measuring the steps {}", who.name()?);
         let meter = Meter::start();
         let found = output_of(

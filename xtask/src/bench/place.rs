@@ -1,6 +1,7 @@
 //! Where one user measures: a project, a home, and the ways to start a command there.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -37,6 +38,26 @@ impl Who {
             Self::Caller if shell::user_id()? == 0 => "as root",
             Self::Caller | Self::Ordinary => "as an ordinary user",
         })
+    }
+}
+
+impl Who {
+    /// That program, started by them in a place that is theirs from here on.
+    pub(crate) fn command(self, place: &Place, program: &str) -> Result<Command> {
+        if self == Self::Caller {
+            return Ok(Command::new(program));
+        }
+        place.hand_over()?;
+        let user = unprivileged::USER;
+        let mut command = Command::new("setpriv");
+        command.args([
+            &format!("--reuid={user}"),
+            &format!("--regid={user}"),
+            "--clear-groups",
+            "--",
+            program,
+        ]);
+        Ok(command)
     }
 }
 

@@ -1,9 +1,12 @@
 //! Killed at any moment, ringfence leaves nothing: no process, mount, control group or file.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use crate::suite::fence_support::{names, processes_with, wait_until};
 use crate::suite::support::Room;
@@ -48,7 +51,9 @@ fn temporary_files() -> Vec<PathBuf> {
         // Directories of this form may be those of other runs beside this one; ours would be below TMPDIR.
         let is_anothers = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.strip_prefix("ringfence-").is_some_and(|rest| rest.len() == 16)
+            // And an engine that the tests of containers start for themselves.
+            name.starts_with("ringfence-engine.")
+                || name.strip_prefix("ringfence-").is_some_and(|rest| rest.len() == 16)
         };
         let named = entries.filter(|path| path.to_string_lossy().contains("ringfence"));
         named.filter(|path| !is_anothers(path)).collect()
@@ -56,59 +61,118 @@ fn temporary_files() -> Vec<PathBuf> {
     ["/tmp", "/var/tmp", "/dev/shm", "/run"].into_iter().flat_map(in_directory).collect()
 }
 
-#[test]
-fn a_hundred_kills_leave_nothing() {
-    let room = Room::new();
-    let marker = format!("fault-{}", std::process::id());
-    room.write(".env", "canary");
-    room.write(".git/config", "[core]\n");
-    room.write("sub/.env", "canary");
-    let temporary = room.home.parent().unwrap().join("temporary");
-    std::fs::create_dir(&temporary).unwrap();
-    let before = (names(&room.project), mounts(), temporary_files());
-    let started = Instant::now();
-    let (mut running, mut owners) = (0, Vec::new());
-    for time in 0..TIMES {
-        let text = format!(
+/// What there is before anything was killed, and who was.
+struct Watch {
+    room: Room,
+    temporary: PathBuf,
+    marker: String,
+    before: (Vec<PathBuf>, BTreeSet<String>, Vec<PathBuf>),
+    owners: Vec<u32>,
+    started: Instant,
+}
+
+impl Watch {
+    fn new(name: &str) -> Self {
+        let room = Room::new();
+        room.write(".env", "canary");
+        room.write(".git/config", "[core]\n");
+        room.write("sub/.env", "canary");
+        let temporary = room.home.parent().unwrap().join("temporary");
+        std::fs::create_dir(&temporary).unwrap();
+        let before = (names(&room.project), mounts(), temporary_files());
+        let marker = format!("{name}-{}", std::process::id());
+        Self { room, temporary, marker, before, owners: vec![], started: Instant::now() }
+    }
+
+    /// Never ends, and leaves a process in a session of its own.
+    fn command(&self) -> String {
+        let marker = &self.marker;
+        format!(
             "(setsid bash -c 'exec -a {marker} sleep 60' &) ; exec -a {marker} bash -c 'while :; do cat .env; : > /tmp/x; done'"
-        );
-        let mut child = room
-            .command(&["run", "--quiet", "--memory", "512M", "--processes", "100", "-c", &text])
-            .env("TMPDIR", &temporary)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        owners.push(child.id());
+        )
+    }
+
+    fn start(&mut self, arguments: &[&str]) -> Child {
+        let mut command = self.room.command(arguments);
+        command.env("TMPDIR", &self.temporary).stdin(Stdio::piped());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        self.owners.push(child.id());
+        child
+    }
+
+    /// At every fourth time while the command runs, else anywhere in the launch, which takes about that many
+    /// microseconds. Whether it ran.
+    fn kill(&self, mut child: Child, time: u32, launch_us: u64) -> bool {
+        let mut runs = false;
         if time % 4 == 3 {
-            // While the command runs.
-            let runs = || processes_with(&marker).iter().any(|line| line.starts_with(&marker));
-            running += u32::from(wait_until(Duration::from_secs(20), runs));
+            let is_there = || processes_with(&self.marker).iter().any(|line| line.starts_with(&self.marker));
+            runs = wait_until(Duration::from_secs(20), is_there);
         } else {
-            // Anywhere in the launch; 7919 spreads the moments evenly over 15 ms.
-            std::thread::sleep(Duration::from_micros(u64::from(time) * 7919 % 15_000));
+            // The factor spreads the moments evenly.
+            std::thread::sleep(Duration::from_micros(u64::from(time) * 7919 % launch_us));
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(started.elapsed() < Duration::from_secs(200), "too slow: {time} kills");
+        assert!(self.started.elapsed() < Duration::from_secs(200), "too slow: {time} kills");
+        runs
+    }
+
+    fn nothing_is_left(&self) {
+        let Self { room, temporary, marker, before, owners, .. } = self;
+        let gone = wait_until(Duration::from_secs(20), || processes_with(marker).is_empty());
+        assert!(gone, "processes are left: {:?}", processes_with(marker));
+        // Whatever ringfence itself started has the project as its directory, or had.
+        let helpers = || processes_in(&room.project);
+        assert!(wait_until(Duration::from_secs(20), || helpers().is_empty()), "{:?}", helpers());
+        assert_eq!(names(&room.project), before.0, "the project changed");
+        let left: Vec<_> = mounts().difference(&before.1).cloned().collect();
+        assert_eq!(left, [] as [String; 0], "mounts are left");
+        let no_group = wait_until(Duration::from_secs(20), || control_groups(owners).is_empty());
+        assert!(no_group, "control groups are left: {:?}", control_groups(owners));
+        let left: Vec<_> = temporary_files().into_iter().filter(|path| !before.2.contains(path)).collect();
+        assert!(
+            left.iter().all(|path| path.starts_with(room.home.parent().unwrap())),
+            "files are left: {left:?}"
+        );
+        assert_eq!(names(temporary), [] as [PathBuf; 0], "temporary files are left");
+        let home: Vec<_> =
+            std::fs::read_dir(&room.home).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert!(home.iter().all(|name| name == "project" || name == ".ringfence"), "{home:?}");
+        // And the next run is as good as the first.
+        assert_eq!(room.fenced("cat .git/config").stdout, "[core]\n");
+    }
+}
+
+/// Processes that work in that directory.
+fn processes_in(directory: &Path) -> Vec<PathBuf> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    all.filter(|process| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == directory)).collect()
+}
+
+#[test]
+fn a_hundred_kills_leave_nothing() {
+    let mut watch = Watch::new("fault");
+    let text = watch.command();
+    let mut running = 0;
+    for time in 0..TIMES {
+        let child = watch.start(&["run", "--quiet", "--memory", "512M", "--processes", "100", "-c", &text]);
+        running += u32::from(watch.kill(child, time, 15_000));
     }
     assert!(running >= TIMES / 4 - 2, "only {running} were killed while running");
-    let gone = wait_until(Duration::from_secs(20), || processes_with(&marker).is_empty());
-    assert!(gone, "processes are left: {:?}", processes_with(&marker));
-    assert_eq!(names(&room.project), before.0, "the project changed");
-    let left: Vec<_> = mounts().difference(&before.1).cloned().collect();
-    assert_eq!(left, [] as [String; 0], "mounts are left");
-    let no_group = wait_until(Duration::from_secs(20), || control_groups(&owners).is_empty());
-    assert!(no_group, "control groups are left: {:?}", control_groups(&owners));
-    let left: Vec<_> = temporary_files().into_iter().filter(|path| !before.2.contains(path)).collect();
-    assert!(
-        left.iter().all(|path| path.starts_with(room.home.parent().unwrap())),
-        "files are left: {left:?}"
-    );
-    assert_eq!(names(&temporary), [] as [PathBuf; 0], "temporary files are left");
-    let home: Vec<_> =
-        std::fs::read_dir(&room.home).unwrap().flatten().map(|entry| entry.file_name()).collect();
-    assert!(home.iter().all(|name| name == "project" || name == ".ringfence"), "{home:?}");
-    // And the next run is as good as the first.
-    assert_eq!(room.fenced("cat .git/config").stdout, "[core]\n");
+    watch.nothing_is_left();
+}
+
+#[test]
+fn a_hundred_kills_of_a_session_leave_nothing() {
+    let mut watch = Watch::new("fault-session");
+    watch.room.configure(r#"{ "limits": { "maxMemoryBytes": "512M", "maxProcesses": 100 } }"#);
+    let line = json!({ "id": 1, "command": watch.command() });
+    let mut running = 0;
+    for time in 0..TIMES {
+        let child = watch.start(&["session"]);
+        writeln!(child.stdin.as_ref().unwrap(), "{line}").unwrap();
+        running += u32::from(watch.kill(child, time, 40_000));
+    }
+    assert!(running >= TIMES / 4 - 2, "only {running} were killed while running");
+    watch.nothing_is_left();
 }

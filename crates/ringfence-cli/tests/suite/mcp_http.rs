@@ -17,13 +17,13 @@ use super::support::Room;
 const TOKEN: &str = "0123456789abcdef-of-the-tests";
 
 /// A server that ends with its test.
-struct Server {
-    child: Child,
+pub(crate) struct Server {
+    pub(crate) child: Child,
     address: String,
 }
 
 impl Server {
-    fn start(room: &Room) -> Self {
+    pub(crate) fn start(room: &Room) -> Self {
         Self::with(room, &[])
     }
 
@@ -79,13 +79,13 @@ fn hello() -> Value {
 }
 
 /// A client that holds no connection but for its requests, and says nothing when it goes.
-struct Careless<'a> {
+pub(crate) struct Careless<'a> {
     server: &'a Server,
     headers: [String; 2],
 }
 
 impl<'a> Careless<'a> {
-    fn new(server: &'a Server) -> Self {
+    pub(crate) fn new(server: &'a Server) -> Self {
         let token = format!("Authorization: Bearer {TOKEN}");
         let mut reply = String::new();
         server.post("/mcp", &[&token], &hello()).read_to_string(&mut reply).unwrap();
@@ -102,7 +102,7 @@ impl<'a> Careless<'a> {
     }
 
     /// Lets a command run, and does not wait for it.
-    fn bash(&self, command: &str) -> TcpStream {
+    pub(crate) fn bash(&self, command: &str) -> TcpStream {
         self.post(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
             "name": "bash", "arguments": { "command": command } } }))
     }

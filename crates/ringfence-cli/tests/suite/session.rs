@@ -1,7 +1,7 @@
 //! Sessions: the protocol, and the examples of its documentation.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,10 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn start(room: &Room) -> Self {
-        let mut command = room.command(&["session"]);
+        Self::spawn(room.command(&["session"]))
+    }
+
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, input, output }
@@ -31,14 +34,31 @@ impl Session {
 
     /// The next line with this event.
     pub(crate) fn until(&mut self, event: &str) -> Value {
+        self.until_one_of(&[event])
+    }
+
+    fn until_one_of(&mut self, events: &[&str]) -> Value {
         loop {
             let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "no {event} came");
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "none of {events:?} came");
             let line: Value = serde_json::from_str(&line).unwrap();
-            if line["event"] == event {
+            if events.iter().any(|event| line["event"] == *event) {
                 return line;
             }
         }
+    }
+
+    /// As [`run`](Self::run) when the sandbox was killed a moment ago: until that is noticed, commands are errors.
+    pub(crate) fn run_anew(&mut self, command: &str) -> Value {
+        for id in 1000..1100 {
+            self.send(&json!({ "id": id, "command": command, "timeoutMs": 30_000 }));
+            let line = self.until_one_of(&["result", "error"]);
+            if line["event"] == "result" {
+                return line["result"].clone();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        panic!("no command runs any more");
     }
 
     pub(crate) fn run(&mut self, id: u64, command: &str) -> Value {

@@ -10,6 +10,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Controller {
@@ -31,7 +32,7 @@ impl Controller {
 pub(super) struct Base {
     pub(super) version: Version,
     pub(super) path: PathBuf,
-    pub(super) dir: OwnedFd,
+    pub(super) dir: Arc<OwnedFd>,
     controllers: Vec<Controller>,
 }
 
@@ -41,7 +42,7 @@ impl Base {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
         rustix::fs::accessat(&dir, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
-        Ok(Self { version, path: path.to_owned(), dir, controllers: vec![controller] })
+        Ok(Self { version, path: path.to_owned(), dir: shared(path, dir)?, controllers: vec![controller] })
     }
 
     pub(super) fn has(&self, controller: Controller) -> bool {
@@ -52,6 +53,23 @@ impl Base {
         let names: Vec<_> = self.controllers.iter().map(|controller| controller.name()).collect();
         format!("no {} group can be made in {}: {errno}", names.join(" or "), self.path.display())
     }
+}
+
+/// The descriptor that others have of that directory already, where there is one: thousands of groups may lie in it.
+fn shared(path: &Path, dir: OwnedFd) -> Result<Arc<OwnedFd>, Errno> {
+    static OPEN: Mutex<Vec<(PathBuf, Weak<OwnedFd>)>> = Mutex::new(Vec::new());
+    let identity = |dir: &OwnedFd| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino));
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|(_, dir)| dir.strong_count() > 0);
+    let known = open.iter().filter(|(known, _)| known == path).find_map(|(_, dir)| dir.upgrade());
+    if let Some(known) = known
+        && identity(&known)? == identity(&dir)?
+    {
+        return Ok(known);
+    }
+    let dir = Arc::new(dir);
+    open.push((path.to_owned(), Arc::downgrade(&dir)));
+    Ok(dir)
 }
 
 /// A place for each controller, or the reason why there is none.

@@ -21,14 +21,14 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Group {
     pub(super) base: Base,
     pub(super) dir: OwnedFd,
-    /// Whoever writes `0` here is inside.
-    pub(super) door: OwnedFd,
+    /// Whoever writes `0` here is inside. None when it was given away.
+    pub(super) door: Option<OwnedFd>,
 }
 
 impl Group {
     pub(super) fn create(base: Base, name: &CStr) -> Result<Self, (Base, Errno)> {
         match Self::open_new(&base, name) {
-            Ok((dir, door)) => Ok(Self { base, dir, door }),
+            Ok((dir, door)) => Ok(Self { base, dir, door: Some(door) }),
             Err(errno) => Err((base, errno)),
         }
     }

@@ -18,9 +18,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::thread::futex;
 use std::ffi::{CStr, c_int, c_void};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// It is in no hurry to give up on a process that is stuck in the kernel.
@@ -34,7 +36,7 @@ pub struct Janitor {
     /// A byte written to it, or its closing, is the sign to start.
     pipe: OwnedFd,
     // The janitor uses these until it is gone.
-    _orders: Box<Orders>,
+    orders: Box<Orders>,
     _stack: Stack,
 }
 
@@ -49,6 +51,8 @@ struct Orders {
     parent: Option<RawFd>,
     /// All of these, in ascending order.
     keep: Vec<RawFd>,
+    /// Becomes 1 when it has a descriptor table of its own, if it began with ours.
+    apart: AtomicU32,
 }
 
 impl Janitor {
@@ -56,17 +60,42 @@ impl Janitor {
     pub(super) fn start(bases: &[Base], name: &Name) -> Result<Self, Errno> {
         let (read, pipe) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let parent = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).ok();
-        let bases: Vec<_> = bases.iter().map(|base| base.dir.as_raw_fd()).collect();
-        let parent_fd = parent.as_ref().map(AsRawFd::as_raw_fd);
-        let mut keep = bases.clone();
-        keep.push(read.as_raw_fd());
-        keep.extend(parent_fd);
+        let mut given: Vec<BorrowedFd<'_>> = vec![read.as_fd()];
+        given.extend(bases.iter().map(|base| base.dir.as_fd()));
+        given.extend(parent.as_ref().map(AsFd::as_fd));
+        // The others of this process are many when this one's numbers are high.
+        let slots = if read.as_raw_fd() > FEW { Slots::with(&given) } else { None };
+        let numbers = match &slots {
+            Some(slots) => slots.numbers(given.len()),
+            None => given.iter().map(AsRawFd::as_raw_fd).collect(),
+        };
+        let mut keep = numbers.clone();
         keep.sort_unstable();
-        let orders =
-            Box::new(Orders { name: name.clone(), bases, pipe: read.as_raw_fd(), parent: parent_fd, keep });
+        let orders = Box::new(Orders {
+            name: name.clone(),
+            pipe: numbers[0],
+            bases: numbers[1..=bases.len()].to_vec(),
+            parent: numbers.get(bases.len() + 1).copied(),
+            keep,
+            apart: AtomicU32::new(u32::from(slots.is_none())),
+        });
         let stack = Stack::new()?;
         let pid = clone(&orders, &stack)?;
-        Ok(Self { pid: Some(pid), pipe, _orders: orders, _stack: stack })
+        let mut janitor = Self { pid: Some(pid), pipe, orders, _stack: stack };
+        janitor.await_apart();
+        if janitor.pid.is_none() {
+            return Err(Errno::CHILD);
+        }
+        Ok(janitor)
+    }
+
+    /// Waits until it no longer uses this process's descriptors.
+    fn await_apart(&mut self) {
+        let patience = futex::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        while self.orders.apart.load(Ordering::Acquire) == 0 && !self.gone(libc::WNOHANG) {
+            // Woken, too late to sleep, or somebody may have killed it: it is looked at again.
+            let _ = futex::wait(&self.orders.apart, futex::Flags::empty(), 0, Some(&patience));
+        }
     }
 
     /// Its process, for reports and tests.
@@ -147,6 +176,54 @@ impl Drop for Janitor {
     }
 }
 
+/// Up to this number descriptors are copied and closed faster than put aside.
+const FEW: RawFd = 256;
+
+/// Low numbers for the descriptors of a janitor that is being started.
+///
+/// A process gets a copy of the whole table and closes what it does not need. In a program with thousands of sandboxes
+/// that takes longer than everything else about a janitor. With what it keeps at low numbers, the janitor copies
+/// only those.
+#[derive(Debug)]
+struct Slots(MutexGuard<'static, Vec<OwnedFd>>);
+
+impl Slots {
+    /// Takes numbers as low as there are, once: the program has fewer descriptors open then than later.
+    fn reserve() {
+        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        while slots.len() < MOST_KEPT {
+            let Ok(slot) = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC) else { return };
+            slots.push(slot);
+        }
+    }
+
+    /// Copies of these in the slots. None where there is no room.
+    fn with(given: &[BorrowedFd<'_>]) -> Option<Self> {
+        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() < given.len() {
+            return None;
+        }
+        for (fd, slot) in given.iter().zip(slots.iter_mut()) {
+            rustix::io::dup3(fd, slot, rustix::io::DupFlags::CLOEXEC).ok()?;
+        }
+        Some(Self(slots))
+    }
+
+    fn numbers(&self, count: usize) -> Vec<RawFd> {
+        self.0.iter().take(count).map(AsRawFd::as_raw_fd).collect()
+    }
+}
+
+/// A pipe, this process, and a directory for each controller.
+const MOST_KEPT: usize = 4;
+
+static SLOTS: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+
+/// Gets ready for many groups; to be called by a program that keeps sandboxes, before it has many descriptors open.
+pub fn expect_many() {
+    Slots::reserve();
+}
+
 /// Memory for its stack, with a page below that nobody may touch.
 #[derive(Debug)]
 struct Stack(*mut c_void);
@@ -198,9 +275,11 @@ fn clone(orders: &Orders, stack: &Stack) -> Result<Pid, Errno> {
     // SAFETY: the first set was filled, the second is filled here.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
     let argument = std::ptr::from_ref(orders).cast_mut().cast();
+    let shares_files = orders.apart.load(Ordering::Relaxed) == 0;
+    let flags = libc::CLONE_VM | if shares_files { libc::CLONE_FILES } else { 0 };
     // SAFETY: the stack is free, grows down from its top and outlives the process, as the orders do; `run`
     // keeps to what the module's head demands of it.
-    let pid = unsafe { libc::clone(run, stack.top(), libc::CLONE_VM, argument) };
+    let pid = unsafe { libc::clone(run, stack.top(), flags, argument) };
     let error = std::io::Error::last_os_error();
     // SAFETY: restores the set that was saved above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
@@ -209,12 +288,20 @@ fn clone(orders: &Orders, stack: &Stack) -> Result<Pid, Errno> {
 
 /// The janitor's whole life. Must not allocate, panic, or call the C library.
 extern "C" fn run(orders: *mut c_void) -> c_int {
-    // SAFETY: `clone` passed a structure that outlives this process and is not written any more.
+    // SAFETY: `clone` passed a structure that outlives this process and is not written any more, but for an atomic.
     let orders = unsafe { &*orders.cast::<Orders>() };
     // None of these is needed for the work; without them it is only easier to disturb.
     let _ = rustix::thread::set_name(TITLE);
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir(c"/");
+    if orders.apart.load(Ordering::Acquire) == 0 {
+        if !have_own_table(&orders.keep) {
+            // What it would close are its parent's.
+            return 1;
+        }
+        orders.apart.store(1, Ordering::Release);
+        let _ = futex::wake(&orders.apart, futex::Flags::empty(), 1);
+    }
     close_all_but(&orders.keep);
     await_sign(orders);
     for &base in &orders.bases {
@@ -223,6 +310,15 @@ extern "C" fn run(orders: *mut c_void) -> c_int {
         let _ = group::remove(base, orders.name.as_c_str(), PATIENCE);
     }
     0
+}
+
+/// Makes the shared table this process's own, without copying what lies above the last of these.
+fn have_own_table(keep: &[RawFd]) -> bool {
+    let Some(last) = keep.last() else { return false };
+    let above = (last.cast_unsigned() + 1) as usize;
+    let flags = libc::CLOSE_RANGE_UNSHARE as usize;
+    // SAFETY: the table becomes a copy of its own first; nobody in this process uses what is not in it.
+    unsafe { syscalls::raw::syscall3(CLOSE_RANGE, above, u32::MAX as usize, flags) == 0 }
 }
 
 /// Closes every descriptor but these, which are in ascending order.

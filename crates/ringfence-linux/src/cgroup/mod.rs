@@ -21,9 +21,9 @@ use find::{Base, Controller};
 use group::Group;
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-pub use janitor::{Janitor, settle};
+pub use janitor::{Janitor, expect_many, settle};
 pub use name::Name;
 pub use sweep::sweep_stale;
 pub use usage::{Gauge, MemoryUsage, PidsUsage, Reached, Usage};
@@ -197,7 +197,14 @@ impl Cgroup {
     /// Whoever writes `"0"` to all of these is inside, with all it starts: a process of one thread, which places
     /// itself. The rights are those of this process, so it may do so in a user namespace of its own.
     pub fn doors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.groups.iter().map(|group| group.door.as_fd())
+        self.groups.iter().filter_map(|group| Some(group.door.as_ref()?.as_fd()))
+    }
+
+    /// Gives the [doors](Self::doors) away: when all are inside who are to be, nobody needs them, and a program may
+    /// have thousands of groups.
+    #[must_use]
+    pub fn take_doors(&mut self) -> Vec<OwnedFd> {
+        self.groups.iter_mut().filter_map(|group| group.door.take()).collect()
     }
 
     /// Kills everything inside. In version 1 nothing can be started inside any more after it.

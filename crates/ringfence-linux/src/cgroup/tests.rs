@@ -63,7 +63,7 @@ fn version_2_kills_at_one_stroke() {
     let janitor = Janitor::start(std::slice::from_ref(&base), &name).unwrap();
     let group = Group::create(base, name.as_c_str()).map_err(|(_, errno)| errno).unwrap();
     let mut shell = Command::new("sh").args(["-c", "sleep 100 & wait"]).stdin(Stdio::null()).spawn().unwrap();
-    group::write(group.door.as_fd(), shell.id().to_string().as_bytes()).unwrap();
+    group::write(group.door.as_ref().unwrap().as_fd(), shell.id().to_string().as_bytes()).unwrap();
     let mut members = 0;
     group::each_member(group.dir.as_fd(), |_| members += 1);
     assert!(members >= 1);
@@ -86,4 +86,32 @@ fn what_is_dropped_is_gone() {
     drop(cgroup);
     assert!(!path.exists());
     assert!(!inside.wait().unwrap().success());
+}
+
+#[test]
+fn a_janitor_has_its_own_descriptors_only_however_many_its_program_has() {
+    super::expect_many();
+    let many: Vec<_> = (0..400).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+    let limits = Limits { pids: Some(10), memory: None };
+    let [Created::Ready(first), Created::Ready(second)] = [(); 2].map(|()| Cgroup::create(&limits).unwrap())
+    else {
+        return ringfence_testing::lacks("control-groups", "none can be made");
+    };
+    for cgroup in [&first, &second] {
+        let pid = cgroup.janitor().pid().unwrap().as_raw_nonzero();
+        let open = || std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+        let begun = std::time::Instant::now();
+        while open().count() > 3 && begun.elapsed() < std::time::Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        let numbers: Vec<i32> = open().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        assert!(numbers.len() <= 3 && numbers.iter().all(|number| *number < 256), "{numbers:?}");
+    }
+    assert!(many.iter().all(|file| file.metadata().is_ok()), "its program keeps its own");
+    let paths = [&first, &second].map(|cgroup| cgroup.groups[0].base.path.join(cgroup.name.to_string()));
+    // Each guards its own.
+    drop(first);
+    assert!(!paths[0].exists() && paths[1].exists());
+    drop(second);
+    assert!(!paths[1].exists());
 }

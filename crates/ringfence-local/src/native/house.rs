@@ -168,7 +168,7 @@ impl<'a> Common<'a> {
         }
     }
 
-    fn serve(self, door: &Door, wing: Wing) {
+    fn serve(self, door: &Door<'_>, wing: Wing) {
         let Wing { given, terminal, approval, events, on_terminal, done } = wing;
         let outcome = self.attend_to(door, given, terminal, approval, &*events, on_terminal);
         done(outcome);
@@ -176,7 +176,7 @@ impl<'a> Common<'a> {
 
     fn attend_to(
         self,
-        door: &Door,
+        door: &Door<'_>,
         given: Vec<(OwnedFd, i32)>,
         terminal: Option<Winsize>,
         approval: Option<Approval>,
@@ -249,11 +249,8 @@ impl Native {
             *meter.lock() = Some((gauge, now));
         };
         let house = Run { on_gauge: Some(&begin), ..common.run(launch_failed, &|_| (), None, None) };
-        house.launched(Stdio::Raw([null.as_raw_fd(); 3]), [], |sandbox| {
-            let door = sandbox.door().map_err(|error| {
-                Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox").caused_by(error)
-            })?;
-            let door = &door;
+        house.launched(Stdio::Raw([null.as_raw_fd(); 3]), [null], |sandbox| {
+            let door = &sandbox.door();
             let (outcome, failed) = std::thread::scope(|scope| {
                 let main = scope.spawn(move || {
                     let failed = RefCell::default();

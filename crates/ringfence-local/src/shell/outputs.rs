@@ -2,9 +2,12 @@
 //!
 //! A command that ends while its jobs still have its output open leaves that pair of pipes to them: what comes
 //! there is theirs, whatever runs meanwhile. When nobody has it open any more, it is used again.
+//!
+//! Most shells never use more than the first pair. Our ends of the others are opened when they are needed, by way of
+//! bash, which has the other ends from the beginning.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use ringfence_model::ExecEvent;
@@ -26,20 +29,23 @@ pub(crate) struct Outputs {
     shared: Arc<Shared>,
     /// What bash's ends are, as long as nobody changed them.
     links: Vec<[Vec<u8>; 2]>,
+    /// Our ends of all but the first, until bash has its own.
+    spare: Vec<[OwnedFd; 2]>,
     reader: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     pairs: Vec<Pair>,
-    wake: Wake,
+    /// For the reader, from its start on.
+    wake: OnceLock<Wake>,
     over: std::sync::atomic::AtomicBool,
 }
 
 /// Standard output and error.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    pub(crate) fds: [OwnedFd; 2],
+    fds: OnceLock<[OwnedFd; 2]>,
     /// Whose it is, where it is left to jobs. Locked by whoever reads.
     lent: Mutex<Lent>,
 }
@@ -61,11 +67,27 @@ impl Pair {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Our ends; of a pair that was never [chosen](Outputs::choose) there may be none.
+    pub(crate) fn fds(&self) -> &[OwnedFd] {
+        self.fds.get().map_or(&[], |fds| fds)
+    }
+
+    /// Opens our ends by way of bash's, if those are what they were. Whether there are any.
+    fn open(&self, descriptors: [i32; 2], links: &[Vec<u8>; 2], bash: &Seen) -> bool {
+        let mut opened =
+            descriptors.into_iter().zip(links).map_while(|(number, link)| bash.open_pipe(number, link));
+        self.fds.get().is_some()
+            || opened.next().zip(opened.next()).is_some_and(|(stdout, stderr)| {
+                self.fds.get_or_init(|| [stdout, stderr]);
+                true
+            })
+    }
+
     /// Passes everything that lies in the pipes to `to`, as much at once as the buffer has room for; false when there
     /// never will be more.
     pub(crate) fn drain(&self, buffer: &mut Vec<u8>, to: &mut dyn FnMut(usize, &[u8])) -> bool {
         let mut open = false;
-        for (index, fd) in self.fds.iter().enumerate() {
+        for (index, fd) in self.fds().iter().enumerate() {
             let mut left = MOST_IN_PIPE;
             open |= loop {
                 buffer.clear();
@@ -100,17 +122,22 @@ pub(crate) fn event(index: usize, bytes: Vec<u8>) -> ExecEvent {
 impl Outputs {
     /// Makes the pipes; the ends for bash come with their numbers there.
     pub(crate) fn new() -> rustix::io::Result<(Self, Vec<(OwnedFd, i32)>)> {
-        let mut pairs = vec![];
-        let mut theirs = vec![];
+        let (mut pairs, mut spare, mut theirs) = (vec![], vec![], vec![]);
         for number in 0..PAIRS {
             // Only the first is always in use; large pipes are few on a machine.
             let pipe = if number == 0 { relay::output_pipe } else { relay::small_output_pipe };
             let ((stdout, their_stdout), (stderr, their_stderr)) = (pipe()?, pipe()?);
-            pairs.push(Pair { fds: [stdout, stderr], lent: Mutex::default() });
+            let (fds, ours) = (OnceLock::new(), [stdout, stderr]);
+            if number == 0 {
+                fds.get_or_init(|| ours);
+            } else {
+                spare.push(ours);
+            }
+            pairs.push(Pair { fds, lent: Mutex::default() });
             theirs.extend([their_stdout, their_stderr].into_iter().zip(driver::outputs(number)));
         }
-        let shared = Shared { pairs, wake: Wake::new()?, over: false.into() };
-        Ok((Self { shared: Arc::new(shared), links: vec![], reader: Mutex::default() }, theirs))
+        let shared = Shared { pairs, wake: OnceLock::new(), over: false.into() };
+        Ok((Self { shared: Arc::new(shared), links: vec![], spare, reader: Mutex::default() }, theirs))
     }
 
     /// Remembers how bash has them now.
@@ -118,6 +145,12 @@ impl Outputs {
         self.links = (0..PAIRS)
             .map(|number| driver::outputs(number).map(|descriptor| bash.link(descriptor)))
             .collect();
+        for (number, ours) in (1..).zip(std::mem::take(&mut self.spare)) {
+            // What cannot be looked at cannot be opened again.
+            if self.links[number].iter().any(Vec::is_empty) {
+                self.shared.pairs[number].fds.get_or_init(|| ours);
+            }
+        }
     }
 
     /// Whether bash still has this pair.
@@ -134,7 +167,10 @@ impl Outputs {
         for (number, pair) in self.shared.pairs.iter().enumerate() {
             let mut lent = pair.lock();
             if lent.to.is_none() {
-                return number;
+                if pair.open(driver::outputs(number), &self.links[number], bash) {
+                    return number;
+                }
+                continue;
             }
             if !self.is_held(number, bash) {
                 pair.drain_late(&mut lent);
@@ -143,8 +179,9 @@ impl Outputs {
             }
         }
         // All are lent. What its jobs write from now on is shown with the command's.
-        self.pair(PAIRS - 1).lock().to = None;
-        PAIRS - 1
+        let last = (0..PAIRS).rev().find(|number| !self.pair(*number).fds().is_empty()).unwrap_or(0);
+        self.pair(last).lock().to = None;
+        last
     }
 
     /// Leaves the pair to the jobs that have it open, if there are any. Whether there are none at all.
@@ -156,12 +193,11 @@ impl Outputs {
             return false;
         }
         self.pair(number).lock().to = Some(Arc::clone(to));
-        self.shared.wake.wake();
+        self.shared.wake();
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         if reader.is_none() {
-            let shared = Arc::clone(&self.shared);
             // Where the jobs have used up all processes there is no reader yet; the next command starts one.
-            *reader = std::thread::Builder::new().spawn(move || shared.read_late()).ok();
+            *reader = self.shared.start_reader();
         }
         false
     }
@@ -176,7 +212,7 @@ impl Outputs {
     /// Bash is gone: what still lies there is passed on, and nobody reads any more.
     pub(crate) fn close(&self) {
         self.shared.over.store(true, std::sync::atomic::Ordering::Release);
-        self.shared.wake.wake();
+        self.shared.wake();
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(reader) = reader {
             let _ = reader.join();
@@ -188,17 +224,32 @@ impl Outputs {
 }
 
 impl Shared {
+    fn wake(&self) {
+        if let Some(wake) = self.wake.get() {
+            wake.wake();
+        }
+    }
+
+    fn start_reader(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        if self.wake.get().is_none() {
+            let _ = self.wake.set(Wake::new().ok()?);
+        }
+        let shared = Arc::clone(self);
+        std::thread::Builder::new().spawn(move || shared.read_late()).ok()
+    }
+
     fn read_late(&self) {
+        let Some(wake) = self.wake.get() else { return };
         while !self.over.load(std::sync::atomic::Ordering::Acquire) {
             let lent: Vec<&Pair> =
                 self.pairs.iter().filter(|pair| pair.lock().to.is_some() && !pair.lock().ended).collect();
             let mut fds: Vec<PollFd<'_>> = lent
                 .iter()
-                .flat_map(|pair| pair.fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)))
-                .chain([PollFd::from_borrowed_fd(self.wake.fd(), PollFlags::IN)])
+                .flat_map(|pair| pair.fds().iter().map(|fd| PollFd::new(fd, PollFlags::IN)))
+                .chain([PollFd::from_borrowed_fd(wake.fd(), PollFlags::IN)])
                 .collect();
             let _ = poll(&mut fds, None);
-            self.wake.clear();
+            wake.clear();
             for pair in lent {
                 pair.drain_late(&mut pair.lock());
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
@@ -52,6 +52,16 @@ impl Seen {
         rustix::fs::readlinkat(directory, descriptor.to_string(), Vec::with_capacity(64))
             .map(std::ffi::CString::into_bytes)
             .unwrap_or_default()
+    }
+
+    /// The other end of a pipe that it writes to by this descriptor, if that is still the one of this link.
+    pub(crate) fn open_pipe(&self, descriptor: i32, link: &[u8]) -> Option<OwnedFd> {
+        let directory = self.descriptors.as_ref()?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(directory, descriptor.to_string(), flags, Mode::empty()).ok()?;
+        let own = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        let is_same = fs::read_link(own).is_ok_and(|own| own.as_os_str().as_encoded_bytes() == link);
+        is_same.then_some(opened)
     }
 
     /// Tells it something; one that is gone does not hear it.

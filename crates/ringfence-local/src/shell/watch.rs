@@ -181,7 +181,8 @@ impl Watch<'_> {
 
     fn wait(&self, sending: bool, due: Option<Duration>) -> [bool; 5] {
         let live = self.live;
-        let [stdout, stderr] = &live.outputs.pair(self.pair).fds;
+        // Whatever was chosen has both.
+        let [stdout, stderr] = live.outputs.pair(self.pair).fds() else { return [false; 5] };
         let commands = if sending { PollFlags::OUT } else { PollFlags::empty() };
         let mut fds = [
             PollFd::new(stdout, PollFlags::IN),
@@ -199,7 +200,7 @@ impl Watch<'_> {
     }
 
     fn read(&self, index: usize, buffer: &mut Vec<u8>, watched: &mut Watched) {
-        let fd = &self.live.outputs.pair(self.pair).fds[index];
+        let fd = &self.live.outputs.pair(self.pair).fds()[index];
         if !matches!(rustix::io::read(fd, spare_capacity(buffer)), Ok(1..)) {
             return;
         }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `steps PROJECT ROUNDS` | nanoseconds of every step from the configuration to the end of `true` |
 //! | `approval PROJECT ROUNDS` | nanoseconds from a person's answer to the return of the call that waited |
-//! | `many PROJECT COUNT` | how fast sandboxes are made, and the memory of each while all live |
+//! | `many PROJECT COUNT` | how fast sandboxes are made, and the memory, processes, threads and descriptors of each while all live |
+//! | `many-alone PROJECT COUNT` | the same without a nursery |
 //! | `sustained PROJECT COUNT` | sandboxes per second that run a program and end |
 //! | `take PROJECT ROUNDS` | nanoseconds of taking a sandbox from the pool and running a program, and of the program alone |
 //! | `session PROJECT ROUNDS RINGFENCE` | nanoseconds of commands in a warm shell, and MiB/s of their output |
@@ -28,11 +29,15 @@ type Outcome = Result<serde_json::Value, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // As programs do that keep sandboxes; the others measure what a library does by itself.
+    if words.first().is_some_and(|first| ["many", "take", "session"].contains(first)) {
+        ringfence::local::begin_nursery();
+    }
     let number = |text: &str| text.parse::<usize>().unwrap_or(1);
     let outcome = match words.as_slice() {
         ["steps", project, rounds] => steps::measure(Path::new(project), number(rounds)),
         ["approval", project, rounds] => approval::measure(Path::new(project), number(rounds)),
-        ["many", project, count] => many::live(Path::new(project), number(count)),
+        ["many" | "many-alone", project, count] => many::live(Path::new(project), number(count)),
         ["sustained", project, count] => many::sustained(Path::new(project), number(count)),
         ["take", project, rounds] => many::take(Path::new(project), number(rounds)),
         ["session", project, rounds, ringfence] => {

@@ -66,13 +66,17 @@ pub(crate) fn live(project: &Path, count: usize) -> Outcome {
             return Err(format!("a sandbox does not work: {result:?}").into());
         }
     }
-    let after = memory(&family()?)?;
-    let kib = |bytes: u64| bytes / 1024 / u64::try_from(made.len().max(1)).unwrap_or(1);
+    let family = family()?;
+    let after = memory(&family)?;
+    let each = |all: usize| all as f64 / made.len().max(1) as f64;
+    let entries = |of: &str| std::fs::read_dir(of).map(|entries| entries.count());
     let outcome = json!({
         "sandboxes": made.len(),
         "perSecond": made.len() as f64 / took.as_secs_f64(),
-        "kibEach": kib(after.saturating_sub(before)),
-        "processes": family()?.len(),
+        "kibEach": each(usize::try_from(after.saturating_sub(before))?) / 1024.0,
+        "processesEach": each(family.len() - 1),
+        "threadsEach": each(entries("/proc/self/task")?),
+        "descriptorsEach": each(entries("/proc/self/fd")?),
     });
     for sandbox in &made {
         done(sandbox.dispose())??;

@@ -1,0 +1,104 @@
+//! A pid 1 that is older than what it has to do: it waits for that as a [parcel].
+//!
+//! It is a clone of a process with one thread, so it may allocate. Nothing but this code runs in it before.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+use rustix::termios::Winsize;
+
+use crate::launch::Maps;
+use crate::parcel::{self, Parcel};
+use crate::plan::{Exec, LOWEST_SOURCE, MountStep, Passed, Plan};
+use crate::report::{Message, Step};
+use crate::stage::{self, Failure, OrFail, Stage};
+use crate::sys::{self, Sys};
+
+/// What such a pid 1 is told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Order<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) exec: &'a Exec,
+    pub(crate) stdio: [RawFd; 3],
+    pub(crate) tty: Option<Winsize>,
+    pub(crate) disowned: Option<BorrowedFd<'a>>,
+    /// See [`Stage::wait_for_go`].
+    pub(crate) waits: bool,
+}
+
+impl Order<'_> {
+    /// Sends it to the pid 1 at the other end, which may not be there yet.
+    pub(crate) fn send(&self, control: BorrowedFd<'_>) -> Sys<()> {
+        let Order { plan, exec, stdio, tty, disowned, waits } = *self;
+        for passed in &exec.passed {
+            Message::Given { target: passed.target }.send(control, Some(sys::borrow(passed.source)))?;
+        }
+        let (mounts, traps) = (&plan.mounts, &plan.traps);
+        let packed = parcel::pack(&parcel::Contents { plan, exec, passed: &[], tty, waits, mounts, traps })?;
+        let mut descriptors = vec![packed.as_fd()];
+        if tty.is_none() {
+            descriptors.extend(stdio.map(sys::borrow));
+        }
+        descriptors.extend(disowned);
+        Message::Parcel.send_with(control, &descriptors)
+    }
+}
+
+/// Such a pid 1, until its end. A failure is told when somebody wants the sandbox.
+pub(crate) fn run(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) -> ! {
+    let code = match wait(control, maps, ground) {
+        Ok(()) => 0,
+        Err(failure) => {
+            stage::report_failure(control, failure);
+            1
+        }
+    };
+    sys::exit_now(code)
+}
+
+fn wait(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) -> Result<(), Failure> {
+    let founded = stage::found(control, Some(maps.borrow()))
+        .and_then(|host| stage::mount_all(host.as_fd(), None, ground, 0).map(|()| host));
+    let mut given: Vec<(OwnedFd, RawFd)> = vec![];
+    let mut received = loop {
+        match Message::receive_with_descriptors(control).or_fail(Step::Parcel)? {
+            (Message::Given { target }, mut fds) if fds.len() == 1 => {
+                given.extend(fds.pop().map(|fd| (fd, target)));
+            }
+            (Message::Parcel, fds) if !fds.is_empty() => break fds,
+            _ => return Err(Errno::BADMSG).or_fail(Step::Parcel),
+        }
+    };
+    let host = founded?;
+    let (packed, more) = (received.remove(0), received);
+    let Parcel { plan, exec, tty, waits } = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
+    drop(packed);
+    let standard = if tty.is_some() { 0 } else { 3 };
+    let (stdio, disowned) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Parcel)?;
+    let mut numbers = [-1; 3];
+    for (number, fd) in numbers.iter_mut().zip(stdio) {
+        *number = fd.as_raw_fd();
+    }
+    let passed = given.into_iter().map(lifted).collect::<Sys<Vec<Passed>>>().or_fail(Step::Stdio)?;
+    let stage = Stage {
+        plan: &plan,
+        exec: &exec,
+        passed: &passed,
+        stdio: numbers,
+        tty,
+        control,
+        wait_for_go: waits,
+        disowned: disowned.first().map(AsFd::as_fd),
+        maps: None,
+        landlocked: false,
+        tied: false,
+        mounted: ground.len(),
+    };
+    stage::furnish(&stage, host)
+}
+
+/// Out of the way of the numbers that the command gets; open until it has them.
+fn lifted((fd, target): (OwnedFd, RawFd)) -> Sys<Passed> {
+    let source = sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE)?;
+    Ok(Passed { source, target })
+}
