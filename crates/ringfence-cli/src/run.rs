@@ -61,6 +61,7 @@ fn begin(args: Box<Run>, advice: Advice) -> Result<ExitCode> {
     if setup.is_switched_off() {
         return run_unsandboxed(&args, &setup, &request, &judged);
     }
+    setup.make_home();
     if setup.loaded.config.provider != "local" {
         return run_elsewhere(&args, &setup, &request, &judged, desk);
     }

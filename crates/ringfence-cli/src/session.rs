@@ -49,6 +49,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     let journal = Arc::new(Journal::new(&setup));
     // Elsewhere one is asked for all shells, about the command that began last.
     let shared_page: Arc<Page> = Arc::default();
+    setup.make_home();
     let place = if setup.loaded.config.provider == LOCAL {
         let options: CreateOptions = run::sandbox(&setup, &args.sandbox)?;
         Place::Local(SharedSandbox::new(Arc::new(Native::prepare(options)?), &BTreeMap::new()))

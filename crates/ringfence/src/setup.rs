@@ -92,10 +92,7 @@ impl Setup {
 
     /// What the local fence is told besides the policy. `required` are layers that must hold; `stage` is the
     /// program that bwrap executes inside, which must be able to be one.
-    ///
-    /// From here on ringfence's home is there: a fence is about to be planned, and what is not there cannot be covered.
     pub fn local_options(&self, required: &[String], stage: Option<&Path>) -> Result<serde_json::Value> {
-        self.make_home();
         let config = &self.loaded.config;
         let launcher = match (config.launcher, config.os.mode) {
             (Launcher::Auto, OsMode::Bubblewrap) => Launcher::Bwrap,
@@ -119,8 +116,9 @@ impl Setup {
         }))
     }
 
-    /// Who may not make it here cannot make it inside either.
-    fn make_home(&self) {
+    /// To be called before a fence is planned in which something of an agent's will run: what is not there cannot be
+    /// covered, and ringfence's home holds its rules and records. Who may not make it here cannot make it inside either.
+    pub fn make_home(&self) {
         use std::os::unix::fs::DirBuilderExt as _;
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.ringfence_home);
     }

@@ -70,6 +70,7 @@ impl GuardBuilder {
         let fence = if setup.is_switched_off() {
             None
         } else {
+            setup.make_home();
             Some(Fence::prepare(CreateOptions {
                 cwd: setup.project.clone(),
                 policy: setup.policy(),

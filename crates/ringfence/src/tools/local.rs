@@ -113,6 +113,7 @@ impl LocalTools {
                 ));
             }
         };
+        setup.make_home();
         let mut policy = setup.policy();
         if mode == Mode::ReadOnly {
             let is_ours = |path: &Path| path == setup.project || self.more.iter().any(|more| more == path);
