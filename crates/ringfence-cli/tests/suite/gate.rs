@@ -87,6 +87,35 @@ fn what_the_fence_asks_about_is_not_asked_twice() {
     assert_eq!(events(&room)[0]["gate"]["outcome"], "left_to_the_fence");
 }
 
+/// Nobody is there to be asked, and nobody has to be: the fence refuses each of them and says so.
+#[test]
+fn what_the_fence_refuses_anyway_runs_into_it_and_is_told_exactly() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let home = |path: &str| room.home.join(path).to_str().unwrap().to_owned();
+    room.write(room.home.join(".ssh/id_rsa"), "key");
+    room.write(room.home.join(".aws/credentials"), "key");
+    room.write(room.home.join(".bashrc"), "old");
+    let text = "cat ~/.ssh/id_rsa; cat ~/.aws/credentials; echo x > /etc/hosts; echo x > ~/.bashrc; true";
+    let result = room.run(&["run", "--json", "--", "bash", "-c", text]).expect(0).json();
+    let told: Vec<_> = result["violations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|violation| (violation["access"].clone(), violation["resource"].clone()))
+        .collect();
+    let expected = [
+        ("read", home(".ssh/id_rsa")),
+        ("read", home(".aws/credentials")),
+        ("write", "/etc/hosts".to_owned()),
+        ("write", home(".bashrc")),
+    ];
+    assert_eq!(told, expected.map(|(access, resource)| (access.into(), resource.into())), "{result}");
+    assert_eq!(std::fs::read_to_string(room.home.join(".bashrc")).unwrap(), "old");
+}
+
 #[test]
 fn people_can_do_without_unless_the_configuration_requires_it() {
     let room = Room::new();

@@ -106,7 +106,12 @@ impl Check for Persistence {
             let hook = RUN_LATER.iter().any(|name| path.holds(name))
                 || SYSTEM.iter().any(|dir| shown.starts_with(dir));
             if hook && (how != How::Rights || path.holds(".git/hooks") || !cmd.place.works_below(&path)) {
-                report.add(FILE, target.span, format!("`{shown}` is run by itself later"));
+                report.add_about(
+                    path.known(),
+                    FILE,
+                    target.span,
+                    format!("`{shown}` is run by itself later"),
+                );
             }
             if HISTORIES.iter().any(|name| path.holds(name)) {
                 report.add(HISTORY, target.span, format!("`{shown}` holds the history of a shell"));

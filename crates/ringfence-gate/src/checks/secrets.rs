@@ -177,6 +177,16 @@ fn paths<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
             rest.iter().take_while(|arg| !arg.val.prefix().starts_with(['-', '(', '!'])).collect()
         }
         "git" => git_paths(rest),
+        "sh" | "bash" | "dash" | "zsh" | "ksh" => {
+            // What follows `-c` is no file but code, in which files are looked for as everywhere.
+            let is_c = |arg: &Arg| {
+                arg.known().is_some_and(|word| {
+                    word.starts_with('-') && !word.starts_with("--") && word.ends_with('c')
+                })
+            };
+            let code = rest.iter().position(is_c).map(|at| at + 1);
+            rest.iter().enumerate().filter(|(index, _)| Some(*index) != code).map(|(_, arg)| arg).collect()
+        }
         name if PATTERN_FIRST.contains(&name) => {
             let explicit = rest.iter().any(|arg| {
                 arg.is("-e")

@@ -85,7 +85,7 @@ impl Check for System {
             let other = ["/root", "/var", "/run", "/srv", "/opt"].iter().any(|dir| path.within(dir))
                 && !path.within("/var/tmp");
             if system || other && !cmd.place.works_below(&path) || path.is_root() {
-                report.add(FILE, target.span, format!("`{shown}` belongs to the system"));
+                report.add_about(path.known(), FILE, target.span, format!("`{shown}` belongs to the system"));
             }
         });
         for redir in cmd.redirs {

@@ -149,17 +149,21 @@ impl Gatekeeper {
 }
 
 /// Whether everything that would be asked about is what a fence with these rules refuses, and asks about itself: a
-/// file on the deny list, or, where it holds those, a connection. A file that a person granted was asked about
-/// before.
+/// file on the deny list, a file that cannot be written, or, where it holds those, a connection. A file that a person
+/// granted was asked about before.
 #[must_use]
 pub fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: bool) -> bool {
     let held = |path: &String| {
         let decided = rules.decide(path.as_ref(), Access::Read);
         decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)
     };
+    let is_unwritable = |path: &String| !rules.decide(path.as_ref(), Access::Write).allowed();
     let mut asking = verdict.findings.iter().filter(|finding| finding.decision == Decision::Ask);
     asking.all(|finding| match (finding.check, finding.rule) {
         ("secrets", _) => finding.path.as_ref().is_some_and(held),
+        ("persistence", "runs-later") | ("system", "system-file") => {
+            finding.path.as_ref().is_some_and(is_unwritable)
+        }
         ("system", "raw-connection") => holds_connections,
         _ => false,
     })
