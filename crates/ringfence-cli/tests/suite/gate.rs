@@ -106,13 +106,19 @@ fn what_the_fence_refuses_anyway_runs_into_it_and_is_told_exactly() {
         .iter()
         .map(|violation| (violation["access"].clone(), violation["resource"].clone()))
         .collect();
-    let expected = [
+    let mut expected = vec![
         ("read", home(".ssh/id_rsa")),
         ("read", home(".aws/credentials")),
         ("write", "/etc/hosts".to_owned()),
         ("write", home(".bashrc")),
     ];
-    assert_eq!(told, expected.map(|(access, resource)| (access.into(), resource.into())), "{result}");
+    // What the host itself refuses to this user, the sandbox did not take away.
+    if std::fs::OpenOptions::new().append(true).open("/etc/hosts").is_err() {
+        expected.remove(2);
+    }
+    let expected: Vec<(Value, Value)> =
+        expected.into_iter().map(|(access, resource)| (access.into(), resource.into())).collect();
+    assert_eq!(told, expected, "{result}");
     assert_eq!(std::fs::read_to_string(room.home.join(".bashrc")).unwrap(), "old");
 }
 
