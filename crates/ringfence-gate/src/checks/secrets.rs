@@ -178,13 +178,15 @@ fn paths<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
         }
         "git" => git_paths(rest),
         "sh" | "bash" | "dash" | "zsh" | "ksh" => {
-            // What follows `-c` is no file but code, in which files are looked for as everywhere.
+            // What follows `-c` is no file but code, in which files are looked for as everywhere. Behind a script's
+            // name it is the script's own option.
             let is_c = |arg: &Arg| {
                 arg.known().is_some_and(|word| {
                     word.starts_with('-') && !word.starts_with("--") && word.ends_with('c')
                 })
             };
-            let code = rest.iter().position(is_c).map(|at| at + 1);
+            let options = rest.iter().take_while(|arg| arg.val.prefix().starts_with('-'));
+            let code = options.enumerate().find(|(_, arg)| is_c(arg)).map(|(at, _)| at + 1);
             rest.iter().enumerate().filter(|(index, _)| Some(*index) != code).map(|(_, arg)| arg).collect()
         }
         name if PATTERN_FIRST.contains(&name) => {

@@ -270,3 +270,14 @@ fn the_intent_names_the_programs() {
     assert_eq!(judge("cd x && env A=1 make | tee log; make").intent, "runs cd, env, make, tee");
     assert_eq!(judge("git push --force").proposal.as_deref(), Some("git push"));
 }
+
+#[test]
+fn the_code_of_a_shell_is_no_file_and_its_files_are_seen() {
+    let about = |code: &str| -> Vec<_> {
+        found(code, "secrets").into_iter().filter_map(|finding| finding.path).collect()
+    };
+    let inner = about("bash -c 'cat ~/.ssh/id_rsa; true'");
+    assert!(!inner.is_empty() && inner.iter().all(|path| path.ends_with("/.ssh/id_rsa")), "{inner:?}");
+    assert!(!about("bash -x ~/.ssh/id_rsa").is_empty(), "a script is a file");
+    assert!(!about("bash script.sh -c ~/.ssh/id_rsa").is_empty(), "so is what a script is given");
+}
