@@ -221,6 +221,13 @@ static void try_openat2(void) {
   if (fd >= 0) close(fd);
 }
 
+/* The absolute path of something in the working directory. */
+static char *below_here(const char *name) {
+  static char path[4200];
+  if (!getcwd(path, 4000)) exit(2);
+  return strcat(path, name);
+}
+
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : "";
   double seconds = argc > 2 ? atof(argv[2]) : 1;
@@ -230,19 +237,13 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "read")) { attempt = try_read; wanted = ".env"; harmless = "okay"; }
   if (!strcmp(name, "read-openat2")) { attempt = try_read_how; wanted = ".env"; harmless = "okay"; }
   if (!strcmp(name, "read-from-usr") || !strcmp(name, "read-from-proc")) {
-    static char denied[4200];
-    if (!getcwd(denied, 4000)) return 2;
-    strcat(denied, "/.env");
     attempt = try_read;
-    wanted = denied;
+    wanted = below_here("/.env");
     harmless = !strcmp(name, "read-from-usr") ? "/usr/bin/env" : "/proc/self/comm";
   }
   if (!strcmp(name, "read-create")) {
-    static char denied[4200];
-    if (!getcwd(denied, 4000)) return 2;
-    strcat(denied, "/.env");
     attempt = try_read_create;
-    wanted = denied;
+    wanted = below_here("/.env");
     harmless = "/tmp/okay";
   }
   if (!strcmp(name, "read-link")) { attempt = try_read; other = turn; wanted = ".env"; harmless = "okay"; }
@@ -250,11 +251,8 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "poll")) { attempt = try_read; other = rest; harmless = ".env"; }
   if (!strcmp(name, "chmod")) { attempt = try_chmod; wanted = "late/.git/hooks/x"; harmless = "okay"; }
   if (!strcmp(name, "chmod-from-tmp")) {
-    static char hook[4200];
-    if (!getcwd(hook, 4000)) return 2;
-    strcat(hook, "/late/.git/hooks/x");
     attempt = try_chmod;
-    wanted = hook;
+    wanted = below_here("/late/.git/hooks/x");
     harmless = "/tmp/okay";
     close(open(harmless, O_WRONLY | O_CREAT, 0644));
   }
@@ -268,11 +266,8 @@ int main(int argc, char **argv) {
     around = open("late/.git", O_RDONLY | O_DIRECTORY);
   }
   if (!strcmp(name, "remove-from-tmp")) {
-    static char hook[4200];
-    if (!getcwd(hook, 4000)) return 2;
-    strcat(hook, "/late/.git/hooks/x");
     attempt = try_remove;
-    wanted = hook;
+    wanted = below_here("/late/.git/hooks/x");
     harmless = "/tmp/races-ok";
   }
   if (!strcmp(name, "bind")) {
@@ -284,11 +279,8 @@ int main(int argc, char **argv) {
   }
   if (!strcmp(name, "list")) { attempt = try_list; wanted = "late/.secrets"; harmless = "open"; }
   if (!strcmp(name, "list-from-usr")) {
-    static char denied[4200];
-    if (!getcwd(denied, 4000)) return 2;
-    strcat(denied, "/late/.secrets");
     attempt = try_list;
-    wanted = denied;
+    wanted = below_here("/late/.secrets");
     harmless = "/usr/lib";
   }
   if (!strcmp(name, "mkdir")) { attempt = try_mkdir; wanted = ".git/hooks"; harmless = "ok"; }
@@ -305,11 +297,8 @@ int main(int argc, char **argv) {
   if (!strcmp(name, "how")) { attempt = try_openat2; other = flip_how; harmless = wanted; }
   // From a place where the kernel makes the call to one where it must not.
   if (!strcmp(name, "from-tmp") || !strcmp(name, "from-null")) {
-    static char whole[4200];
-    if (!getcwd(whole, 4000)) return 2;
-    strcat(whole, "/.git/config");
     attempt = try_create;
-    wanted = whole;
+    wanted = below_here("/.git/config");
     harmless = !strcmp(name, "from-tmp") ? "/tmp/ok" : "/dev/null";
   }
   if (!strcmp(name, "ringfence")) { attempt = try_create; wanted = ".ringfence/sandbox.json"; }
