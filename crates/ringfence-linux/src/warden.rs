@@ -24,7 +24,12 @@ pub trait Attend {
     /// One call may be waiting on the listener.
     fn notification(&mut self, listener: BorrowedFd<'_>);
 
-    /// No call is waiting, and something else is to be done.
+    /// After how long without a call it wants to [`rest`](Self::rest).
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    /// No call is waiting, and something else is to be done, or nothing for that long.
     fn rest(&mut self) {}
 
     /// The command is about to run, and nothing of it is supervised.
@@ -85,7 +90,8 @@ pub fn attend(
     let mut listener: Option<OwnedFd> = None;
     let mut stop = Stop { deadline, killed_at: None };
     let result = loop {
-        let ready = wait(sandbox, listener.as_ref(), wake, stop.next_timeout());
+        let timeout = stop.next_timeout().into_iter().chain(attendant.patience()).min();
+        let ready = wait(sandbox, listener.as_ref(), wake, timeout);
         if ready.notified
             && let Some(fd) = &listener
         {
@@ -94,7 +100,7 @@ pub fn attend(
         if ready.no_more_callers {
             listener = None;
         }
-        if ready.control || ready.woken || stop.is_due() {
+        if !ready.notified {
             attendant.rest();
         }
         if ready.woken && !outcome.cancelled && attendant.cancelled() {
@@ -202,7 +208,9 @@ fn wait(
         tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: left.subsec_nanos().into(),
     });
-    match poll(&mut fds, timeout.as_ref()) {
+    // Each one costs, on every call of the command.
+    let polled = if wake.is_some() { &mut fds[..] } else { &mut fds[..2] };
+    match poll(polled, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => {}
         // Then the control socket will say what is wrong.
         Err(_) => return Ready { control: true, notified: false, no_more_callers: false, woken: false },

@@ -122,6 +122,7 @@ impl Ground {
             fixed: view.fixed,
             kept: view.kept,
             most_processes: self.limits.uncounted_processes,
+            placement: self.precision == Precision::Full,
             ..Watched::default()
         };
         Ok(Built { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
@@ -213,6 +214,7 @@ impl Ground {
             fixed: view.fixed,
             kept: view.kept,
             most_processes: self.limits.uncounted_processes,
+            placement: true,
             ..Watched::default()
         };
         let degraded = without_namespaces(abi, self.precision, &view.by_supervisor);
@@ -333,7 +335,7 @@ fn filter(precision: Precision, uncounted_processes: Option<u64>) -> Vec<seccomp
     let forks = uncounted_processes.is_some();
     match precision {
         Precision::Off => seccomp::static_program(),
-        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, forks, ..NotifySet::full() }),
+        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, ..NotifySet::full() }),
         Precision::Writes => seccomp::combined_program(&NotifySet { forks, ..NotifySet::writes() }),
     }
 }

@@ -4,11 +4,13 @@
 //! rules of one kind the more specific one is named. A private directory is a place of the sandbox's
 //! own; it yields to any allow rule that is at least as specific.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::byte_pairs::BytePairs;
 use crate::policy::{Filesystem, PathRule};
 use crate::{Grant, GrantScope};
 
@@ -76,26 +78,27 @@ impl Filesystem {
     #[must_use]
     pub fn decide(&self, path: &Path, access: Access) -> PathDecision<'_> {
         let by_rule = |outcome, rule| PathDecision { outcome, rule: Some(rule), grant: None };
+        let pairs = BytePairs::of(path.as_os_str().as_bytes());
 
         if let Some(grant) = self.grants.iter().find(|grant| grant.covers(path, access)) {
             return PathDecision { outcome: PathOutcome::Allowed, rule: None, grant: Some(grant) };
         }
-        if let Some(rule) = most_specific(&self.deny, path) {
+        if let Some(rule) = most_specific(&self.deny, path, &pairs) {
             return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
         }
         if access == Access::Write
-            && let Some(rule) = most_specific(&self.protect, path)
+            && let Some(rule) = most_specific(&self.protect, path, &pairs)
         {
             return by_rule(PathOutcome::Denied(DenyReason::Protected), rule);
         }
-        let private = most_specific(&self.private, path);
+        let private = most_specific(&self.private, path, &pairs);
         let beats_private = |rule: &&PathRule| {
             private.is_none_or(|private| rule.path.specificity() >= private.path.specificity())
         };
-        if let Some(rule) = most_specific(&self.allow_write, path).filter(beats_private) {
+        if let Some(rule) = most_specific(&self.allow_write, path, &pairs).filter(beats_private) {
             return by_rule(PathOutcome::Allowed, rule);
         }
-        if let Some(rule) = most_specific(&self.allow_read, path).filter(beats_private) {
+        if let Some(rule) = most_specific(&self.allow_read, path, &pairs).filter(beats_private) {
             let outcome = match access {
                 Access::Read | Access::Execute => PathOutcome::Allowed,
                 Access::Write => PathOutcome::Denied(DenyReason::ReadOnly),
@@ -135,8 +138,8 @@ impl Grant {
     }
 }
 
-fn most_specific<'a>(rules: &'a [PathRule], path: &Path) -> Option<&'a PathRule> {
-    rules.iter().filter(|rule| rule.path.covers(path)).max_by_key(|rule| rule.path.specificity())
+fn most_specific<'a>(rules: &'a [PathRule], path: &Path, pairs: &BytePairs) -> Option<&'a PathRule> {
+    rules.iter().filter(|rule| rule.path.covers_with(path, pairs)).max_by_key(|rule| rule.path.specificity())
 }
 
 #[cfg(test)]

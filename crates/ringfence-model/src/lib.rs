@@ -19,6 +19,7 @@
 //! | [`error`] | one error type; its kinds are the wire names of all refusals and failures |
 #![forbid(unsafe_code)]
 
+mod byte_pairs;
 pub mod config;
 pub mod decide;
 pub mod environment;

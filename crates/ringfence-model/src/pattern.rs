@@ -14,15 +14,24 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::byte_pairs::BytePairs;
+
 /// One path pattern; see the module's documentation for its language.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathPattern {
     /// Glob text, or the plain path when `glob` is false. Never ends in `/` (except the root itself).
     text: PathBuf,
     glob: bool,
+    /// In every path that it covers.
+    pairs: BytePairs,
 }
 
 impl PathPattern {
+    fn new(text: Vec<u8>, glob: bool) -> Self {
+        let pairs = if glob { BytePairs::needed_by_glob(&text) } else { BytePairs::needed_by(&text) };
+        Self { text: PathBuf::from(OsString::from_vec(text)), glob, pairs }
+    }
+
     /// Reads pattern syntax.
     #[must_use]
     pub fn parse(text: &str) -> Self {
@@ -34,17 +43,16 @@ impl PathPattern {
     pub fn parse_bytes(text: &[u8]) -> Self {
         let trimmed = trim_trailing_slashes(text);
         if has_unescaped_meta(trimmed) {
-            Self { text: bytes_to_path(trimmed.to_vec()), glob: true }
+            Self::new(trimmed.to_vec(), true)
         } else {
-            Self { text: bytes_to_path(unescape(trimmed).into_owned()), glob: false }
+            Self::new(unescape(trimmed).into_owned(), false)
         }
     }
 
     /// Exactly this path and what is below it, whatever characters it has.
     #[must_use]
     pub fn literal(path: &Path) -> Self {
-        let bytes = trim_trailing_slashes(path.as_os_str().as_bytes());
-        Self { text: bytes_to_path(bytes.to_vec()), glob: false }
+        Self::new(trim_trailing_slashes(path.as_os_str().as_bytes()).to_vec(), false)
     }
 
     #[must_use]
@@ -69,6 +77,12 @@ impl PathPattern {
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
         self.covers_bytes(path.as_os_str().as_bytes())
+    }
+
+    /// As [`covers`](Self::covers), for a path that many patterns are compared with, and its pairs.
+    #[must_use]
+    pub(crate) fn covers_with(&self, path: &Path, pairs: &BytePairs) -> bool {
+        pairs.contain(&self.pairs) && self.covers(path)
     }
 
     #[must_use]
@@ -216,10 +230,6 @@ fn with_skipped(pattern: &[&[u8]], mut behind: BTreeSet<usize>) -> BTreeSet<usiz
         }
     }
     behind
-}
-
-fn bytes_to_path(bytes: Vec<u8>) -> PathBuf {
-    PathBuf::from(OsString::from_vec(bytes))
 }
 
 fn trim_trailing_slashes(mut text: &[u8]) -> &[u8] {
@@ -456,6 +466,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn no_pair_is_missed_in_what_is_covered(
+            pattern in "(/?(\\*\\*|[a-b*?\\[\\]!\\\\-]{1,3})){1,4}/?",
+            path in "(/[a-b\\\\*\\[\\]-]{1,3}){1,4}",
+        ) {
+            let (pattern, path) = (PathPattern::parse(&pattern), Path::new(&path));
+            let pairs = BytePairs::of(path.as_os_str().as_bytes());
+            prop_assert_eq!(pattern.covers_with(path, &pairs), pattern.covers(path));
+        }
+
         #[test]
         fn a_literal_survives_its_own_syntax(path in "/[a-z\\[\\]*?\\\\/ ]{0,20}") {
             let literal = PathPattern::literal(Path::new(&path));

@@ -2,8 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::suite::fence_support::{Fenced, has};
+use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher, has};
 use crate::suite::support::Room;
+
+for_every_launcher! {
+    nobody_sees_or_inherits_where_a_caller_is_kept,
+}
 
 /// Runs shell text that must succeed, without any refusal that would trouble a person.
 #[track_caller]
@@ -247,4 +251,37 @@ fn a_result_does_not_fill_the_memory_of_its_reader() {
     assert_eq!(ran["truncated"], true);
     assert!(stdout.len() > KEPT && stdout.len() < KEPT + 100, "{} bytes are kept", stdout.len());
     assert_eq!(ran["violations"], serde_json::json!([]), "nobody set a limit that could be reached");
+}
+
+/// Who opens one file after the other is kept on a processor meanwhile, which is nobody's business.
+fn nobody_sees_or_inherits_where_a_caller_is_kept(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write("plain", "");
+    room.write(
+        "look.py",
+        "import os, threading
+def after_opens(look):
+    for _ in range(50): os.close(os.open('plain', os.O_RDONLY))
+    look()
+def say(): os.write(1, b'%d\\n' % len(os.sched_getaffinity(0)))
+def fork():
+    child = os.fork()
+    if child == 0:
+        say()
+        os._exit(0)
+    os.waitpid(child, 0)
+def thread():
+    other = threading.Thread(target=say)
+    other.start()
+    other.join()
+def status():
+    with open('/proc/self/status') as status:
+        os.write(1, next(line for line in status if line.startswith('Cpus_allowed_list')).encode())
+for look in [say, fork, thread, status, lambda: os.system('nproc')]: after_opens(look)
+",
+    );
+    let outside = std::process::Command::new("python3").arg("look.py").current_dir(&room.project).output();
+    let ran = room.fenced("python3 look.py");
+    assert_eq!(ran.stdout, String::from_utf8_lossy(&outside.unwrap().stdout), "{ran:?}");
+    assert_eq!(ran.stdout.lines().count(), 5);
 }

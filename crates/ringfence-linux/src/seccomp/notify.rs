@@ -61,6 +61,9 @@ pub struct NotifySet {
     /// New processes and threads. All of them are let through; but when the supervisor is gone, none is made
     /// any more, so that what must be ended can be.
     pub forks: bool,
+    /// Asking on which processors a thread may run, and saying it. All of it is let through, once the supervisor keeps
+    /// nobody on a processor. Of no use without `forks`.
+    pub placement: bool,
     /// Handles of other processes (`pidfd_open`): without a pid namespace, any process of the host has a number.
     pub handles: bool,
     /// What the static program refuses and somebody will miss: the supervisor refuses it, and tells.
@@ -79,7 +82,7 @@ impl NotifySet {
 
     #[must_use]
     pub const fn full() -> Self {
-        Self { reads: true, all_attributes: true, ..Self::writes() }
+        Self { reads: true, all_attributes: true, forks: true, placement: true, ..Self::writes() }
     }
 
     #[must_use]
@@ -93,6 +96,7 @@ impl NotifySet {
             sends: Sends::Sendto,
             execs: false,
             forks: false,
+            placement: false,
             handles: false,
             refusals: true,
         }
@@ -109,6 +113,7 @@ impl NotifySet {
             sends: Sends::None,
             execs: false,
             forks: false,
+            placement: false,
             handles: false,
             refusals: false,
         }
@@ -117,7 +122,7 @@ impl NotifySet {
     /// For a sandbox that no mounts hold: whatever the supervisor must refuse, it sees.
     #[must_use]
     pub const fn everything() -> Self {
-        Self { execs: true, forks: true, handles: true, ..Self::full() }
+        Self { execs: true, handles: true, ..Self::full() }
     }
 
     /// Whether no call is selected at all, so that a listener would never hear anything.
@@ -147,6 +152,7 @@ impl NotifySet {
             Group::Name => self.changes && self.all_names,
             Group::Attribute => self.changes && self.all_attributes,
             Group::Fork => self.forks,
+            Group::Placement => self.placement,
             Group::Handle => self.handles,
             Group::Connect => self.connects,
             Group::SendTo => matches!(self.sends, Sends::Sendto | Sends::All),
@@ -168,6 +174,7 @@ pub enum Group {
     SendMessage,
     Exec,
     Fork,
+    Placement,
     Handle,
 }
 
@@ -236,7 +243,7 @@ const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
 const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
 
-use Group::{Attribute, Change, Connect, Exec, Fork, Handle, Name, Read, SendMessage, SendTo};
+use Group::{Attribute, Change, Connect, Exec, Fork, Handle, Name, Placement, Read, SendMessage, SendTo};
 
 const TABLE: &[Entry] = &[
     // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
@@ -318,5 +325,7 @@ const TABLE: &[Entry] = &[
     entry(Fork, call!(clone), ALWAYS),
     entry(Fork, call!(x86 fork), ALWAYS),
     entry(Fork, call!(x86 vfork), ALWAYS),
+    entry(Placement, call!(sched_getaffinity), ALWAYS),
+    entry(Placement, call!(sched_setaffinity), ALWAYS),
     entry(Handle, call!(pidfd_open), ALWAYS),
 ];

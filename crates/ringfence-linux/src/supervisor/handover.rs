@@ -1,10 +1,18 @@
 //! Handing a descriptor to a waiting caller without waking another processor for it.
 //!
 //! The kernel can wake who is answered on the processor of the one who answers, but only for a plain answer: who
-//! gets a descriptor is woken wherever the scheduler likes. Where it likes a processor that sleeps, a hand-over takes
-//! ten times as long as the open itself. So it is done in two steps. In the first the caller gets its copy; when that
-//! took long enough for a detour, the next callers are kept on this processor while they get theirs, which they do not
-//! notice, since they wait. In the second it is answered.
+//! gets a descriptor is woken wherever the scheduler likes, and so is who handed it over. Where it likes a processor that
+//! sleeps, a hand-over takes five times as long as on one. So caller and supervisor are kept on one processor, where
+//! they take turns anyway.
+//!
+//! To move a thread to a processor and back costs more than all the rest of a hand-over. So callers stay here as long as
+//! they open one file after the other, and go when they rest, and before anybody can see or inherit where one of them
+//! may run: before a new process or thread is made, before anybody asks for or sets a thread's processors, and before
+//! something below `/proc` is opened. Where those calls are not seen, a caller is kept for each single hand-over, while it
+//! waits.
+//!
+//! Several callers are kept together only while they call so fast that this thread has no rest: then each waits for it
+//! most of the time, and there is nothing that they could do at the same time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -15,21 +23,77 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 use super::notif::{self, Notification};
 
-/// More than it takes on one processor, less than it takes to wake another.
-const DETOUR: Duration = Duration::from_micros(25);
-/// So often callers are kept before it is tried without.
-const KEPT: u32 = 500;
+/// Without a call for so long, a single caller goes. Longer than until the next tick of any usual clock: an earlier alarm
+/// would be set anew for each call, which is dear on a virtual machine.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// The same of several, who could do something at the same time.
+const PATIENCE_WITH_SEVERAL: Duration = Duration::from_millis(1);
+/// Whoever calls so soon after the one before had to wait for it, or nearly.
+const AT_ONCE: Duration = Duration::from_micros(100);
+const MOST: usize = 8;
 
 /// How descriptors get to callers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Handover {
-    /// Who is answered goes on on the processor of the one who answers, and is not interrupted before.
-    pub(super) woken_here: bool,
-    /// So many callers are still to be kept on this processor.
-    kept: u32,
+    /// See [`placement`](super::Watched::placement).
+    may_stay: bool,
+    /// Whoever waits for an answer is not interrupted before.
+    pub(super) uninterrupted: bool,
+    /// This thread, and the callers that are here.
+    own: Option<Kept>,
+    callers: Vec<Kept>,
+    last_call: Instant,
+    /// Who calls now is not to stay here.
+    apart: bool,
 }
 
 impl Handover {
+    pub(super) fn new(may_stay: bool) -> Self {
+        Self {
+            may_stay,
+            uninterrupted: false,
+            own: None,
+            callers: Vec::with_capacity(MOST),
+            last_call: Instant::now(),
+            apart: false,
+        }
+    }
+
+    /// Somebody calls.
+    pub(super) fn meet(&mut self, tid: i32) {
+        self.apart = false;
+        let now = Instant::now();
+        let at_once = now.duration_since(std::mem::replace(&mut self.last_call, now)) < AT_ONCE;
+        if !self.keeps(tid) && (!at_once || self.callers.len() == MOST) {
+            self.part();
+        }
+    }
+
+    fn keeps(&self, tid: i32) -> bool {
+        self.callers.iter().any(|kept| kept.thread.is_some_and(|thread| thread.as_raw_nonzero().get() == tid))
+    }
+
+    /// Whoever is kept may go everywhere again.
+    pub(super) fn part(&mut self) {
+        self.callers.clear();
+        self.own = None;
+    }
+
+    /// The same, and who calls now does not stay with what it gets.
+    pub(super) fn stay_apart(&mut self) {
+        self.part();
+        self.apart = true;
+    }
+
+    /// After how long without a call there is something to do.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        match self.callers.len() {
+            0 => None,
+            1 => Some(PATIENCE),
+            _ => Some(PATIENCE_WITH_SEVERAL),
+        }
+    }
+
     /// Hands the file over; a caller with no room for it hears so.
     pub(super) fn give(
         &mut self,
@@ -38,33 +102,43 @@ impl Handover {
         file: &OwnedFd,
         cloexec: bool,
     ) -> Result<(), Errno> {
-        if !self.woken_here {
-            return give(listener, notification.id, file, cloexec);
+        if self.may_stay && !self.apart && !self.keeps(notification.tid) {
+            self.keep(notification.tid);
         }
-        let added = if let Some(kept) = self.kept.checked_sub(1) {
-            self.kept = kept;
-            let _here = Here::keep(notification.tid);
-            notif::add(listener, notification.id, file.as_fd(), cloexec)
-        } else {
-            let begun = Instant::now();
-            let added = notif::add(listener, notification.id, file.as_fd(), cloexec);
-            if begun.elapsed() > DETOUR {
-                self.kept = KEPT;
-            }
-            added
-        };
-        match added {
-            Ok(number) => notif::succeed(listener, notification.id, number.into()),
-            Err(errno) => no_room(listener, notification.id, errno),
+        if !self.may_stay && self.uninterrupted {
+            return give_in_two_steps(listener, notification, file, cloexec);
+        }
+        give(listener, notification.id, file, cloexec)
+    }
+
+    fn keep(&mut self, tid: i32) {
+        if self.own.is_none() {
+            self.own = Kept::here(None);
+        }
+        if self.own.is_some() {
+            self.callers.extend(Kept::here(Pid::from_raw(tid)));
         }
     }
 }
 
 /// Hands the file over in one step; a caller with no room for it hears so.
 pub(super) fn give(listener: BorrowedFd<'_>, id: u64, file: &OwnedFd, cloexec: bool) -> Result<(), Errno> {
-    match notif::inject(listener, id, file.as_fd(), cloexec) {
-        Err(errno) => no_room(listener, id, errno),
-        Ok(()) => Ok(()),
+    notif::inject(listener, id, file.as_fd(), cloexec).or_else(|errno| no_room(listener, id, errno))
+}
+
+/// The caller is kept here while it gets the file, and goes everywhere again before it is answered.
+fn give_in_two_steps(
+    listener: BorrowedFd<'_>,
+    notification: &Notification,
+    file: &OwnedFd,
+    cloexec: bool,
+) -> Result<(), Errno> {
+    let kept = Kept::here(Pid::from_raw(notification.tid));
+    let added = notif::add(listener, notification.id, file.as_fd(), cloexec);
+    drop(kept);
+    match added {
+        Ok(number) => notif::succeed(listener, notification.id, number.into()),
+        Err(errno) => no_room(listener, notification.id, errno),
     }
 }
 
@@ -75,32 +149,32 @@ fn no_room(listener: BorrowedFd<'_>, id: u64, errno: Errno) -> Result<(), Errno>
     }
 }
 
-/// A thread that runs on this processor only, until this is dropped.
-struct Here {
-    thread: Pid,
+/// A thread (this one, if none is named) that runs on this processor only, until this is dropped.
+#[derive(Debug)]
+struct Kept {
+    thread: Option<Pid>,
     before: CpuSet,
 }
 
-impl Here {
+impl Kept {
     /// None where it may not run here, or runs nowhere else anyway.
-    fn keep(tid: i32) -> Option<Self> {
-        let thread = Pid::from_raw(tid)?;
-        let before = sched_getaffinity(Some(thread)).ok()?;
+    fn here(thread: Option<Pid>) -> Option<Self> {
+        let before = sched_getaffinity(thread).ok()?;
         let processor = sched_getcpu();
         if before.count() < 2 || processor >= CpuSet::MAX_CPU || !before.is_set(processor) {
             return None;
         }
         let mut here = CpuSet::new();
         here.set(processor);
-        sched_setaffinity(Some(thread), &here).ok()?;
+        sched_setaffinity(thread, &here).ok()?;
         Some(Self { thread, before })
     }
 }
 
-impl Drop for Here {
+impl Drop for Kept {
     fn drop(&mut self) {
         // One that is gone needs nothing.
-        let _ = sched_setaffinity(Some(self.thread), &self.before);
+        let _ = sched_setaffinity(self.thread, &self.before);
     }
 }
 
@@ -108,18 +182,53 @@ impl Drop for Here {
 mod tests {
     use super::*;
 
+    fn processors(thread: Option<Pid>) -> CpuSet {
+        sched_getaffinity(thread).unwrap()
+    }
+
+    fn while_somebody_waits(check: impl FnOnce(Pid)) {
+        std::thread::scope(|scope| {
+            let (send, receive) = std::sync::mpsc::channel();
+            let (done, wait) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || {
+                send.send(rustix::thread::gettid()).unwrap();
+                wait.recv().unwrap_err();
+            });
+            check(receive.recv().unwrap());
+            drop(done);
+        });
+    }
+
+    // On a machine with one processor nobody is kept, and all of it is true as well.
+
     #[test]
-    fn who_is_kept_here_may_go_everywhere_again() {
-        let tid = rustix::thread::gettid();
-        let before = sched_getaffinity(Some(tid)).unwrap();
-        let kept = Here::keep(tid.as_raw_nonzero().get());
-        let during = sched_getaffinity(Some(tid)).unwrap();
-        assert_eq!(
-            during.count(),
-            1,
-            "on a machine with one processor nobody is kept, and this is true as well"
-        );
-        drop(kept);
-        assert_eq!(sched_getaffinity(Some(tid)).unwrap(), before);
+    fn who_was_kept_may_go_everywhere_again() {
+        while_somebody_waits(|tid| {
+            let before = (processors(None), processors(Some(tid)));
+            let mut handover = Handover::new(true);
+            handover.keep(tid.as_raw_nonzero().get());
+            assert_eq!((processors(None).count(), processors(Some(tid)).count()), (1, 1));
+            assert_eq!(processors(None), processors(Some(tid)));
+            handover.part();
+            assert_eq!((processors(None), processors(Some(tid))), before);
+            handover.keep(tid.as_raw_nonzero().get());
+            drop(handover);
+            assert_eq!((processors(None), processors(Some(tid))), before);
+        });
+    }
+
+    #[test]
+    fn a_stranger_who_calls_later_finds_nobody_kept() {
+        while_somebody_waits(|tid| {
+            let before = processors(Some(tid));
+            let mut handover = Handover::new(true);
+            handover.keep(tid.as_raw_nonzero().get());
+            handover.last_call = Instant::now() - AT_ONCE;
+            handover.meet(tid.as_raw_nonzero().get());
+            assert_eq!(processors(Some(tid)).count(), 1, "it is no stranger");
+            handover.last_call = Instant::now() - AT_ONCE;
+            handover.meet(i32::MAX);
+            assert_eq!(processors(Some(tid)), before);
+        });
     }
 }

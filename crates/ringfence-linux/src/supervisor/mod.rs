@@ -43,6 +43,7 @@ mod witness;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Operation, PathOutcome, RuleLayer, Severity, Violation};
@@ -76,6 +77,9 @@ pub struct Watched {
     pub shared: Option<Shared>,
     /// More processes and threads of this user the kernel refuses, which nobody else tells of.
     pub most_processes: Option<u64>,
+    /// The supervisor is asked before anybody sees, sets or inherits the processors that a thread may run on
+    /// ([`NotifySet::placement`](crate::seccomp::NotifySet::placement)).
+    pub placement: bool,
 }
 
 /// Serves the notifications of one sandbox.
@@ -158,7 +162,7 @@ impl<'a> Supervisor<'a> {
             watched,
             root: None,
             teller,
-            handover: handover::Handover::default(),
+            handover: handover::Handover::new(watched.placement),
             tid: 0,
             keeper: shared::Keeper::new(),
             depth: processes::Depth::new(),
@@ -185,19 +189,28 @@ impl<'a> Supervisor<'a> {
         self.created
     }
 
-    /// The kernel wakes whoever is answered on the processor of the one who answers, or does not know how.
+    /// The kernel wakes whoever is answered on the processor of the one who answers, or does not know how. One that does
+    /// also leaves who waits uninterrupted.
     pub fn wakes_here(&mut self, woken_here: bool) {
-        self.handover.woken_here = woken_here;
+        self.handover.uninterrupted = woken_here;
     }
 
-    /// Something else than a call is to be done by this thread.
-    pub fn rest(&self) {
+    /// After how long without a call it is to [`rest`](Self::rest).
+    #[must_use]
+    pub fn patience(&self) -> Option<Duration> {
+        self.handover.patience()
+    }
+
+    /// Nobody calls, or something else is to be done by this thread.
+    pub fn rest(&mut self) {
         self.powers.raise();
+        self.handover.part();
     }
 
     /// Takes one call and answers it.
     pub fn serve(&mut self, listener: BorrowedFd<'_>) {
         let Ok(notification) = notif::receive(listener) else { return };
+        self.handover.meet(notification.tid);
         let answer = self.judge(listener, &notification);
         // An answer that cannot be delivered belongs to a caller that is gone.
         let _ = match answer {
@@ -279,7 +292,12 @@ impl<'a> Supervisor<'a> {
             Call::Socket if self.watched.shared.is_some() => self.refuse_datagrams(tid),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
             Call::Fork => {
+                self.handover.part();
                 self.one_more(tid);
+                Answer::Continue
+            }
+            Call::Placement => {
+                self.handover.part();
                 Answer::Continue
             }
             Call::Newer => Answer::Done(Err(Errno::NOSYS)),

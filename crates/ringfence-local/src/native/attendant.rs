@@ -2,6 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use std::time::Duration;
+
 use ringfence_linux::seccomp;
 use ringfence_linux::supervisor::Supervisor;
 use ringfence_linux::warden::Attend;
@@ -32,6 +34,10 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Attend for Attendant<'_, F, T> {
 
     fn notification(&mut self, listener: BorrowedFd<'_>) {
         self.supervisor.serve(listener);
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.supervisor.patience()
     }
 
     fn rest(&mut self) {
