@@ -1,7 +1,8 @@
 ; What Python code does that a gate wants to know.
 ;
-; Every pattern is a rule. `does` says what is done with what was matched (see src/code/tree.rs), `names` which
-; calls or references are meant, with imports and aliases resolved (`*` stands for anything), and `reason` why.
+; Every pattern is a rule, with an empty line before it. `does` says what is done with what was matched (see
+; src/code/tree.rs), `names` which calls or references are meant, with imports and aliases resolved (`*` stands for
+; anything), and `reason` why.
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
  (#set! rule "runs-shell") (#set! does "shell")

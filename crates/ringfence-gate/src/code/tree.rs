@@ -29,12 +29,14 @@ pub(crate) fn read(of: Language, question: &Question) -> Result<Reading, String>
     let mut cursor = QueryCursor::new();
     let mut found = cursor.matches(&rules.query, root, text.as_bytes());
     while let Some(hit) = found.next() {
-        let Some(rule) = rules.rules.get(hit.pattern_index) else { continue };
+        let Some(about_it) = rules.rules.get(hit.pattern_index) else { continue };
         let capture = |name: &str| {
             let index = rules.query.capture_index_for_name(name)?;
             hit.captures().iter().find(|capture| capture.index == index).map(|capture| capture.node)
         };
-        program.hit(rule, &capture);
+        for rule in about_it {
+            program.hit(rule, &capture);
+        }
         if program.steps.len() > MOST_STEPS {
             break;
         }

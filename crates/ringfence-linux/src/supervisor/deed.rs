@@ -9,7 +9,7 @@
 //! It reaches no further than the caller could. The place is looked up through the sandbox's own mounts, with
 //! the same user and groups, the caller's umask, and no capability.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -313,12 +313,31 @@ const EXACTLY: ResolveFlags =
 /// Opens for reading what is at `path`, if no link is on the way, without waiting for anybody; and says what it is.
 pub(super) fn open_exactly(
     root: BorrowedFd<'_>,
-    path: &std::ffi::CStr,
+    path: &CStr,
     flags: i32,
 ) -> Result<(OwnedFd, FileType), Errno> {
+    open_for_reading(root, path, flags | libc::O_NOFOLLOW, EXACTLY)
+}
+
+/// The same along any links but those of `/proc`.
+pub(super) fn open_along_links(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    flags: i32,
+) -> Result<(OwnedFd, FileType), Errno> {
+    open_for_reading(root, path, flags, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+}
+
+fn open_for_reading(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    flags: i32,
+    resolve: ResolveFlags,
+) -> Result<(OwnedFd, FileType), Errno> {
     let known = OFlags::from_bits_retain((flags & KNOWN).cast_unsigned());
-    let open = known | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat2(root, path, open, Mode::empty(), EXACTLY)?;
+    let nofollow = OFlags::from_bits_retain((flags & libc::O_NOFOLLOW).cast_unsigned());
+    let open = known | nofollow | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = rustix::fs::openat2(root, path, open, Mode::empty(), resolve)?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
     if flags & libc::O_NONBLOCK == 0 {
         rustix::fs::fcntl_setfl(&file, known)?;
@@ -431,7 +450,7 @@ fn c_string(path: &Path) -> CString {
 }
 
 /// The path from the root it is looked up in.
-fn relative(path: &CString) -> &std::ffi::CStr {
+fn relative(path: &CString) -> &CStr {
     if path.as_bytes() == b"/" { c"." } else { path.as_c_str() }
 }
 

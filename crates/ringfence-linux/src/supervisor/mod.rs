@@ -46,7 +46,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_model::policy::Filesystem;
-use ringfence_model::{Access, DenyReason, Operation, PathOutcome, RuleLayer, Severity, Violation};
+use ringfence_model::{
+    Access, DenyReason, Operation, PathDecision, PathOutcome, PathRule, RuleLayer, Severity, Violation,
+};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -397,12 +399,16 @@ impl<'a> Supervisor<'a> {
         if self.path.is_dotted() {
             return false;
         }
-        let decision = self.policy.decide(self.path.as_path(), Access::Read);
-        let is_systems_own = |rule: &ringfence_model::PathRule| {
+        self.is_systems_own(&self.policy.decide(self.path.as_path(), Access::Read))
+    }
+
+    /// Whether the verdict is about something of the system's that may be read.
+    fn is_systems_own(&self, decision: &PathDecision<'_>) -> bool {
+        let is_about_it = |rule: &PathRule| {
             matches!(rule.source.layer, RuleLayer::BuiltIn | RuleLayer::Detected)
                 && self.policy.allow_read.iter().any(|known| std::ptr::eq(known, rule))
         };
-        decision.outcome == PathOutcome::Allowed && decision.rule.is_some_and(is_systems_own)
+        decision.outcome == PathOutcome::Allowed && decision.rule.is_some_and(is_about_it)
     }
 
     /// What policy says of `self.real`.

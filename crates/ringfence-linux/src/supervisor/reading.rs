@@ -46,8 +46,9 @@ impl Supervisor<'_> {
         if self.path.is_dotted() || !is_name || path.starts_with("/proc") || path.starts_with("/dev") {
             return None;
         }
-        let outcome = self.policy.decide(path, Access::Read).outcome;
-        if !matches!(outcome, PathOutcome::Allowed | PathOutcome::Private) {
+        let decision = self.policy.decide(path, Access::Read);
+        let outcome = decision.outcome;
+        if !decision.allowed() {
             return None;
         }
         if !self.powers.stay_low() {
@@ -60,6 +61,9 @@ impl Supervisor<'_> {
                 None
             }
             Ok((file, _)) => Some(Answer::Give(file, flags & libc::O_CLOEXEC != 0)),
+            Err(Errno::LOOP) if flags & libc::O_NOFOLLOW == 0 && self.is_systems_own(&decision) => {
+                self.open_along_links(flags)
+            }
             // It may be a link to one.
             Err(Errno::NOTDIR) if flags & libc::O_DIRECTORY != 0 => None,
             // What the host has in the place of something private is another question.
@@ -70,6 +74,17 @@ impl Supervisor<'_> {
             }
             Err(_) => None,
         }
+    }
+
+    /// Opens `self.path` along links of the system's own, such as those of its libraries, and judges what it got. None when
+    /// that is not the system's as well.
+    fn open_along_links(&mut self, flags: i32) -> Option<Answer> {
+        let opened = deed::open_along_links(self.root.as_ref()?.as_fd(), self.path.as_c_str(), flags);
+        let (file, kind) = opened.ok()?;
+        target::real_path(&file, &mut self.real)?;
+        let decision = self.policy.decide(self.real.as_path(), Access::Read);
+        let is_plain = matches!(kind, FileType::RegularFile | FileType::Directory);
+        (is_plain && self.is_systems_own(&decision)).then(|| Answer::Give(file, flags & libc::O_CLOEXEC != 0))
     }
 
     /// Makes the open that would go on.
