@@ -262,26 +262,28 @@ impl Ground {
     }
 }
 
-/// What happens inside without being told, and why.
+/// What happens inside without being told, or is not refused, and why.
 fn unseen(precision: Precision, no_tripwire: Option<&String>) -> Option<String> {
+    const LATE: &str = "not refused is the reading of denied names that appear or are replaced from outside \
+                        meanwhile, nor the change of attributes of protected ones by a descriptor";
     match (precision, no_tripwire) {
         (Precision::Full, None) => None,
         (Precision::Full, Some(why)) => Some(format!(
             "programs that only ask about something denied (its size, whether it exists) are refused, but that \
              is not reported ({why})"
         )),
-        (Precision::Writes, None) => Some(
+        (Precision::Writes, None) => Some(format!(
             "precision writes: not reported is what the sandbox lacks in its own home and temporary directories, \
-             and not refused is the reading of denied names that appear or are replaced from outside meanwhile"
+             and {LATE}"
+        )),
+        (Precision::Writes, Some(why)) => Some(format!(
+            "precision writes: reads of hidden paths are refused but not reported ({why}), and {LATE}"
+        )),
+        (Precision::Off, _) => Some(
+            "precision off: reads of hidden paths are refused but not reported, and not refused is what is done to \
+             denied and protected names that appear meanwhile"
                 .to_owned(),
         ),
-        (Precision::Writes, Some(why)) => Some(format!(
-            "precision writes: reads of hidden paths are refused but not reported ({why}), and not refused is the \
-             reading of denied names that appear or are replaced from outside meanwhile"
-        )),
-        (Precision::Off, _) => {
-            Some("precision off: reads of hidden paths are refused but not reported".to_owned())
-        }
     }
 }
 
