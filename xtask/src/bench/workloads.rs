@@ -53,7 +53,7 @@ impl Work {
 }
 
 pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
-    let mut place = Place::new(&programs.ringfence)?;
+    let mut place = Place::new(programs)?;
     let cargo = furnish(&mut place)?;
     let mut works = vec![
         Work::new("true", f64::INFINITY, &["true"]),
