@@ -99,6 +99,7 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
     }
     let mut programs: Option<Programs> = None;
     ask_for_priority();
+    quiet::adopt_orphans();
     let directory = workspace::target_directory()?.join("bench");
     std::fs::create_dir_all(&directory).context("making the directory for bench results")?;
     println!("\n{}", render::machine());

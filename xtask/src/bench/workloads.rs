@@ -1,7 +1,7 @@
 //! What everyday work costs inside: the same commands in every way, on the same files.
 //!
 //! Every figure includes the start of the sandbox. Beside it stands the ratio without: the time of `true` in
-//! the same way and place, less that of a bare `true`, is taken off.
+//! the same way and among the same files, less that of a bare `true`, is taken off.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::goals::verdict;
 use super::measure::{self, Rounds, Row, Taken};
-use super::place::{BARE, BWRAP, FULL, OFF, Place, WRITES};
+use super::place::{BARE, BWRAP, FULL, LIMIT, LIMIT_OFF, OFF, Place, WRITES};
 use super::render::{self, Found, median, ms};
 use super::{Amount, Programs};
 use crate::shell;
 
-const WAYS: &[&str] = &[BARE, BWRAP, OFF, WRITES, FULL];
+const WAYS: &[&str] = &[BARE, BWRAP, OFF, WRITES, FULL, LIMIT_OFF, LIMIT];
 
 const PYTHON: &str = "import argparse, asyncio, email, http.client, json, logging, sqlite3, subprocess, tempfile, unittest, urllib.request";
 const NODE: &str = "['fs', 'http', 'crypto', 'child_process', 'zlib', 'readline'].forEach(require)";
@@ -27,12 +27,16 @@ struct Work {
     name: &'static str,
     argv: Vec<String>,
     before: Vec<String>,
+    /// Whether what comes before adds files, among which a start takes longer.
+    grown: bool,
     /// Longest acceptable ratio to no sandbox in mode `writes`, start taken off.
     goal: f64,
-    /// The same of mode `full` to mode `off`, where one was set, and what the least possible supervisor reached
-    /// on the machine where the goal was set.
-    trace_goal: Option<(f64, f64)>,
+    /// The same of mode `full` to mode `off`, where one was set. Beside it stands what the least supervisor reaches.
+    trace_goal: Option<f64>,
 }
+
+/// The work that is nothing but the start.
+const START: &str = "true";
 
 /// No work may take longer than in bubblewrap, by this factor.
 const TO_BWRAP: f64 = 1.10;
@@ -40,11 +44,20 @@ const TO_BWRAP: f64 = 1.10;
 impl Work {
     fn new(name: &'static str, goal: f64, argv: &[&str]) -> Self {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-        Self { name, argv, before: vec![], goal, trace_goal: None }
+        Self { name, argv, before: vec![], grown: false, goal, trace_goal: None }
     }
 
-    fn traced(self, most: f64, limit: f64) -> Self {
-        Self { trace_goal: Some((most, limit)), ..self }
+    fn traced(self, most: f64) -> Self {
+        Self { trace_goal: Some(most), ..self }
+    }
+
+    fn grown(self) -> Self {
+        Self { grown: true, ..self }
+    }
+
+    /// Whether it is measured in this way: the limits are for what is traced, and for the start to take off.
+    fn is_done(&self, way: &str) -> bool {
+        ![LIMIT, LIMIT_OFF].contains(&way) || self.trace_goal.is_some() || self.name == START
     }
 
     fn after(self, script: &str) -> Self {
@@ -56,10 +69,10 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
     let mut place = Place::new(programs)?;
     let cargo = furnish(&mut place)?;
     let mut works = vec![
-        Work::new("true", f64::INFINITY, &["true"]),
-        Work::new("git status", 1.15, &["git", "status", "--short"]).traced(1.6, 1.42),
-        Work::new("rg, 2 threads", 1.15, &["rg", "-j2", "-c", "needle", "src"]).traced(2.8, 2.6),
-        Work::new("grep -r", 1.15, &["grep", "-rc", "needle", "src"]).traced(2.0, 1.88),
+        Work::new(START, f64::INFINITY, &["true"]),
+        Work::new("git status", 1.15, &["git", "status", "--short"]).traced(1.6),
+        Work::new("rg, 2 threads", 1.15, &["rg", "-j2", "-c", "needle", "src"]).traced(2.8),
+        Work::new("grep -r", 1.15, &["grep", "-rc", "needle", "src"]).traced(2.0),
         Work::new("find", 1.15, &["find", "src", "-type", "f"]),
         Work::new("python3, 11 imports", 1.05, &["/usr/bin/python3", "-c", PYTHON]),
         Work::new("node, 6 requires", 1.05, &["/usr/bin/node", "-e", NODE]),
@@ -67,7 +80,8 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
         Work::new("tar x, ext4", 1.25, &["tar", "xf", "all.tar", "-C", "out"])
             .after("rm -rf out && mkdir out"),
         Work::new("rm -rf, ext4", 1.25, &["rm", "-rf", "out"])
-            .after("rm -rf out && mkdir out && tar xf all.tar -C out"),
+            .after("rm -rf out && mkdir out && tar xf all.tar -C out")
+            .grown(),
         Work::new(
             "tar x and rm -rf, tmpfs",
             1.25,
@@ -81,17 +95,34 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
         println!("skipped: cargo build (no tool chain found)");
     }
     let rounds = match amount {
-        Amount::Quick => Rounds { warm_up: 1, measured: 3, budget: Duration::from_millis(1500) },
+        Amount::Quick => Rounds { warm_up: 1, measured: 5, budget: Duration::from_secs(8) },
         Amount::Full => Rounds { warm_up: 1, measured: 15, budget: Duration::from_secs(20) },
     };
-    let mut taken = Vec::new();
+    // A start is short, and its median is taken off everything.
+    let starts = Rounds { measured: rounds.measured * 5, ..rounds };
+    let mut done: Vec<Done> = Vec::new();
     for work in works {
         println!("measuring {}", work.name);
-        let rows: Vec<Row> = WAYS.iter().map(|way| row(&place, way, &work)).collect();
-        taken.push((measure::measure(&rows, rounds), work));
+        let rows = |work: &Work| -> Vec<Row> {
+            let ways = WAYS.iter().filter(|way| place.has(way) && work.is_done(way));
+            ways.map(|way| row(&place, way, work)).collect()
+        };
+        let taken = measure::measure(&rows(&work), if work.name == START { starts } else { rounds });
+        let start = match done.first() {
+            None => taken.clone(),
+            Some(_) if work.grown => {
+                let before = work.before.clone();
+                measure::measure(
+                    &rows(&Work { before, ..Work::new("its start", work.goal, &["true"]) }),
+                    rounds,
+                )
+            }
+            Some(first) => first.start.clone(),
+        };
+        done.push(Done { work, taken, start });
     }
     std::fs::remove_dir_all(ram_of(BARE)).ok();
-    Ok(Found { markdown: markdown(&taken), json: json(&taken) })
+    Ok(Found { markdown: markdown(&done), json: json(&done) })
 }
 
 fn row(place: &Place, way: &str, work: &Work) -> Row {
@@ -104,7 +135,7 @@ fn row(place: &Place, way: &str, work: &Work) -> Row {
         std::fs::create_dir_all(&ram).ok();
     }
     row.env.push(("RAM".to_owned(), ram.clone()));
-    if way == BARE || way == BWRAP {
+    if ![OFF, WRITES, FULL].contains(&way) {
         return row;
     }
     // Ringfence passes nothing on that it is not asked to.
@@ -188,29 +219,33 @@ fn crates(directory: &Path) -> Result<()> {
     shell::output(shell::cargo().current_dir(directory).args(["generate-lockfile", "--offline"])).map(drop)
 }
 
-/// How much longer a start in this way takes than a bare one.
-fn start(taken: &[(Taken, Work)], way: &str) -> Option<Duration> {
-    let (starts, _) = taken.first()?;
-    Some(median(starts, way)?.saturating_sub(median(starts, BARE)?))
+/// A work, its times, and those of a mere start among the same files.
+struct Done {
+    work: Work,
+    taken: Taken,
+    start: Taken,
 }
 
-/// The median with the start taken off.
-fn inside(all: &[(Taken, Work)], taken: &Taken, way: &str) -> Option<f64> {
-    Some(median(taken, way)?.saturating_sub(start(all, way)?).as_secs_f64())
+impl Done {
+    /// The median with the start taken off, as far as it takes longer than a bare one.
+    fn inside(&self, way: &str) -> Option<f64> {
+        let start = median(&self.start, way)?.saturating_sub(median(&self.start, BARE)?);
+        Some(median(&self.taken, way)?.saturating_sub(start).as_secs_f64())
+    }
+
+    fn ratio(&self, way: &str, to: &str) -> Option<f64> {
+        Some(self.inside(way)? / self.inside(to)?)
+    }
 }
 
-fn ratio(all: &[(Taken, Work)], taken: &Taken, way: &str, to: &str) -> Option<f64> {
-    Some(inside(all, taken, way)? / inside(all, taken, to)?)
-}
-
-fn markdown(all: &[(Taken, Work)]) -> String {
+fn markdown(all: &[Done]) -> String {
     let mut text = String::from("\nMedian / p99 in ms, the start included.\n\n");
     let header = |text: &mut String, last: &str| {
         let _ = writeln!(text, "| work | {} | {last} |", WAYS.join(" | "));
         let _ = writeln!(text, "|---|{}---|", "---:|".repeat(WAYS.len()));
     };
     header(&mut text, "rounds");
-    for (taken, work) in all {
+    for Done { taken, work, .. } in all {
         let cell = |way: &&str| {
             let row = taken.rows.iter().find(|row| row.name == **way);
             match row.map(render::summary) {
@@ -231,50 +266,47 @@ fn markdown(all: &[(Taken, Work)]) -> String {
         "\nRatio to no sandbox, the start taken off; the last column compares all opens seen with none.\n\n",
     );
     header(&mut text, "full / off");
-    for (taken, work) in &all[1..] {
+    for done in &all[1..] {
+        let work = &done.work;
         let show = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-        let cells: Vec<String> = WAYS.iter().map(|way| show(ratio(all, taken, way, BARE))).collect();
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} |",
-            work.name,
-            cells.join(" | "),
-            show(ratio(all, taken, FULL, OFF))
-        );
+        let cells: Vec<String> = WAYS.iter().map(|way| show(done.ratio(way, BARE))).collect();
+        let _ = writeln!(text, "| {} | {} | {} |", work.name, cells.join(" | "), show(done.ratio(FULL, OFF)));
     }
     text.push('\n');
-    for (taken, work) in &all[1..] {
-        if let Some(got) = ratio(all, taken, WRITES, BARE) {
+    for done in &all[1..] {
+        let work = &done.work;
+        if let Some(got) = done.ratio(WRITES, BARE) {
             let word = verdict(got, work.goal);
             let _ =
                 writeln!(text, "- G7 {}: writes / none {got:.2}, goal ≤ {:.2}: {word}", work.name, work.goal);
         }
-        if let Some(got) = ratio(all, taken, WRITES, BWRAP) {
+        if let Some(got) = done.ratio(WRITES, BWRAP) {
             let word = verdict(got, TO_BWRAP);
             let _ =
                 writeln!(text, "- G7 {}: writes / bwrap {got:.2}, goal ≤ {TO_BWRAP:.2}: {word}", work.name);
         }
-        if let (Some(got), Some((most, limit))) = (ratio(all, taken, FULL, OFF), work.trace_goal) {
+        if let (Some(got), Some(most)) = (done.ratio(FULL, OFF), work.trace_goal) {
             let word = verdict(got, most);
-            let _ = writeln!(
-                text,
-                "- G8 {}: full / off {got:.2}, goal ≤ {most:.2} (limit {limit:.2}): {word}",
-                work.name
-            );
+            let limit = done.ratio(LIMIT, LIMIT_OFF);
+            let limit = limit.map_or_else(String::new, |limit| format!(" (limit {limit:.2})"));
+            let _ =
+                writeln!(text, "- G8 {}: full / off {got:.2}, goal ≤ {most:.2}{limit}: {word}", work.name);
         }
     }
     text
 }
 
-fn json(all: &[(Taken, Work)]) -> Value {
-    let table = |(taken, work): &(Taken, Work)| {
+fn json(all: &[Done]) -> Value {
+    let table = |done: &Done| {
+        let Done { work, taken, start } = done;
         json!({
             "title": work.name,
             "othersShare": taken.others,
             "roundsKept": taken.kept,
             "roundsRun": taken.run,
+            "starts": start.rows.iter().map(render::row_json).collect::<Vec<_>>(),
             "rows": taken.rows.iter().map(render::row_json).collect::<Vec<_>>(),
-            "ratiosToNone": WAYS.iter().map(|way| json!({ "way": way, "ratio": ratio(all, taken, way, BARE) })).collect::<Vec<_>>(),
+            "ratiosToNone": WAYS.iter().map(|way| json!({ "way": way, "ratio": done.ratio(way, BARE) })).collect::<Vec<_>>(),
         })
     };
     all.iter().map(table).collect()

@@ -347,3 +347,31 @@ fn make_directory(path: &CStr) -> Sys<()> {
         Err(errno) => Err(errno),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_kept_together_may_go_everywhere_again() {
+        let Ok(Cloned::Parent { pid, pidfd }) = sys::clone(0).map(|cloned| match cloned {
+            Cloned::Child => loop {
+                rustix::thread::sched_yield();
+            },
+            parent @ Cloned::Parent { .. } => parent,
+        }) else {
+            panic!("no helper");
+        };
+        let helper = Pid::from_raw(pid).unwrap();
+        let both = || [None, Some(helper)].map(|thread| sched_getaffinity(thread).unwrap());
+        let before = both();
+        let together = Together::here(helper);
+        let [here, there] = both();
+        drop(together);
+        let after = both();
+        rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).unwrap();
+        waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).unwrap();
+        assert_eq!((here.count(), &here), (1, &there), "on one processor");
+        assert_eq!(before, after);
+    }
+}

@@ -2,7 +2,8 @@
  *
  * The child has mounts of its own, in which DIRECTORY (with file0… and dir0… in it) shows empty directories only. The
  * parent keeps the host's mounts, in the same user namespace. A file is opened by it and handed over; a directory is
- * cloned, made read-only, attached in the child's mounts, and the call goes on. The yes comes when the call does. */
+ * cloned, made read-only, attached in the child's mounts, and the call goes on. The yes comes when the call does. Both sides
+ * are kept on one processor. */
 #include "common.h"
 
 enum { PATH = 4096 };
@@ -60,6 +61,7 @@ int main(int argc, char **argv) {
     char text[64], path[PATH];
     int user = getuid(), group = getgid();
     need(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), "socketpair");
+    stay_here();
     need(!unshare(CLONE_NEWUSER | CLONE_NEWNS), "namespaces");
     write_text("/proc/self/setgroups", "deny");
     snprintf(text, sizeof text, "%d %d 1", user, user), write_text("/proc/self/uid_map", text);

@@ -3,7 +3,7 @@
  * continue: it reads the path, asks for the caller's directory, makes sure that the caller still waits, and lets the
  *           call go on. Nothing is decided, and the kernel reads the path again: a limit, not a protection.
  * give:     it opens the file itself and hands the descriptor over, which is what a decision can hold for. Both sides
- *           are kept on one processor, without which waking the other one costs more than all the rest. */
+ *           are kept on one processor: the kernel wakes who gets a descriptor wherever it likes. */
 #include "common.h"
 
 static int by_size(const void *a, const void *b) {
@@ -28,12 +28,7 @@ int main(int argc, char **argv) {
     int give = !strcmp(argv[1], "give"), count = atoi(argv[3]), sockets[2];
     long *times = shared(count * sizeof *times);
     need(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), "socketpair");
-    if (give) {
-        cpu_set_t here;
-        CPU_ZERO(&here);
-        CPU_SET(sched_getcpu(), &here);
-        need(!sched_setaffinity(0, sizeof here, &here), "staying on one processor");
-    }
+    if (give) stay_here();
     pid_t child = fork();
     need(child >= 0, "fork");
     if (!child) {
