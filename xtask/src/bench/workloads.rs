@@ -1,7 +1,7 @@
 //! What everyday work costs inside: the same commands in every way, on the same files.
 //!
 //! Every figure includes the start of the sandbox. Beside it stands the ratio without: the time of `true` in
-//! the same way and among the same files, less that of a bare `true`, is taken off.
+//! the same way, in the same rounds and among the same files, less that of a bare `true`, is taken off.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,8 +27,6 @@ struct Work {
     name: &'static str,
     argv: Vec<String>,
     before: Vec<String>,
-    /// Whether what comes before adds files, among which a start takes longer.
-    grown: bool,
     /// Longest acceptable ratio to no sandbox in mode `writes`, start taken off.
     goal: f64,
     /// The same of mode `full` to mode `off`, where one was set. Beside it stands what the least supervisor reaches.
@@ -44,18 +42,14 @@ const TO_BWRAP: f64 = 1.10;
 impl Work {
     fn new(name: &'static str, goal: f64, argv: &[&str]) -> Self {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-        Self { name, argv, before: vec![], grown: false, goal, trace_goal: None }
+        Self { name, argv, before: vec![], goal, trace_goal: None }
     }
 
     fn traced(self, most: f64) -> Self {
         Self { trace_goal: Some(most), ..self }
     }
 
-    fn grown(self) -> Self {
-        Self { grown: true, ..self }
-    }
-
-    /// Whether it is measured in this way: the limits are for what is traced, and for the start to take off.
+    /// Whether it is measured in this way: the limits are for what is traced.
     fn is_done(&self, way: &str) -> bool {
         ![LIMIT, LIMIT_OFF].contains(&way) || self.trace_goal.is_some() || self.name == START
     }
@@ -80,8 +74,7 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
         Work::new("tar x, ext4", 1.25, &["tar", "xf", "all.tar", "-C", "out"])
             .after("rm -rf out && mkdir out"),
         Work::new("rm -rf, ext4", 1.25, &["rm", "-rf", "out"])
-            .after("rm -rf out && mkdir out && tar xf all.tar -C out")
-            .grown(),
+            .after("rm -rf out && mkdir out && tar xf all.tar -C out"),
         Work::new("tar x and rm -rf, tmpfs", 1.25, &["sh", "-c", "tar xf all.tar -C RAM && rm -rf RAM/src"]),
     ];
     if cargo {
@@ -94,28 +87,19 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
         Amount::Quick => Rounds { warm_up: 1, measured: 5, budget: Duration::from_secs(8) },
         Amount::Full => Rounds { warm_up: 1, measured: 15, budget: Duration::from_secs(20) },
     };
-    // A start is short, and its median is taken off everything.
-    let starts = Rounds { measured: rounds.measured * 5, ..rounds };
     let mut done: Vec<Done> = Vec::new();
     for work in works {
         println!("measuring {}", work.name);
-        let rows = |work: &Work| -> Vec<Row> {
-            let ways = WAYS.iter().filter(|way| place.has(way) && work.is_done(way));
-            ways.map(|way| row(&place, way, work)).collect()
-        };
-        let taken = measure::measure(&rows(&work), if work.name == START { starts } else { rounds });
-        let start = match done.first() {
-            None => taken.clone(),
-            Some(_) if work.grown => {
-                let before = work.before.clone();
-                measure::measure(
-                    &rows(&Work { before, ..Work::new("its start", work.goal, &["true"]) }),
-                    rounds,
-                )
+        let mut rows = Vec::new();
+        for way in WAYS.iter().filter(|way| place.has(way) && work.is_done(way)) {
+            let row = row(&place, way, &work);
+            if work.name != START {
+                let name = start_of(way);
+                rows.push(Row { name, before: row.before.clone(), ..place.row(way, &[START]) });
             }
-            Some(first) => first.start.clone(),
-        };
-        done.push(Done { work, taken, start });
+            rows.push(row);
+        }
+        done.push(Done { taken: measure::measure(&rows, rounds), work });
     }
     std::fs::remove_dir_all(ram_of(BARE)).ok();
     Ok(Found { markdown: markdown(&done), json: json(&done) })
@@ -210,17 +194,22 @@ fn crates(directory: &Path) -> Result<()> {
     shell::output(shell::cargo().current_dir(directory).args(["generate-lockfile", "--offline"])).map(drop)
 }
 
-/// A work, its times, and those of a mere start among the same files.
+/// The name of the row that starts in this way and does nothing.
+fn start_of(way: &str) -> String {
+    format!("{way}, start")
+}
+
+/// A work, and its times with those of a mere start.
 struct Done {
     work: Work,
     taken: Taken,
-    start: Taken,
 }
 
 impl Done {
     /// The median with the start taken off, as far as it takes longer than a bare one.
     fn inside(&self, way: &str) -> Option<f64> {
-        let start = median(&self.start, way)?.saturating_sub(median(&self.start, BARE)?);
+        let start = |way| median(&self.taken, &start_of(way));
+        let start = start(way)?.saturating_sub(start(BARE)?);
         Some(median(&self.taken, way)?.saturating_sub(start).as_secs_f64())
     }
 
@@ -236,7 +225,7 @@ fn markdown(all: &[Done]) -> String {
         let _ = writeln!(text, "|---|{}---|", "---:|".repeat(WAYS.len()));
     };
     header(&mut text, "rounds");
-    for Done { taken, work, .. } in all {
+    for Done { taken, work } in all {
         let cell = |way: &&str| {
             let row = taken.rows.iter().find(|row| row.name == **way);
             match row.map(render::summary) {
@@ -289,13 +278,12 @@ fn markdown(all: &[Done]) -> String {
 
 fn json(all: &[Done]) -> Value {
     let table = |done: &Done| {
-        let Done { work, taken, start } = done;
+        let Done { work, taken } = done;
         json!({
             "title": work.name,
             "othersShare": taken.others,
             "roundsKept": taken.kept,
             "roundsRun": taken.run,
-            "starts": start.rows.iter().map(render::row_json).collect::<Vec<_>>(),
             "rows": taken.rows.iter().map(render::row_json).collect::<Vec<_>>(),
             "ratiosToNone": WAYS.iter().map(|way| json!({ "way": way, "ratio": done.ratio(way, BARE) })).collect::<Vec<_>>(),
         })
