@@ -33,7 +33,7 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
         Amount::Quick => 2_000,
         Amount::Full => 10_000,
     };
-    let place = Place::new(&programs.ringfence)?;
+    let place = Place::new(programs)?;
     let meter = Meter::start();
     let mut child = Command::new(&programs.ringfence)
         .args(["check", "--jsonl"])

@@ -18,13 +18,17 @@ pub(crate) struct Goal {
     pub(crate) baseline: &'static str,
     pub(crate) figure: Figure,
     pub(crate) most: f64,
-    /// What a program that does nothing but the necessary system calls reached on the machine where the goal
-    /// was set.
-    pub(crate) limit: Option<f64>,
+    /// The row of a program that does nothing but the necessary system calls.
+    pub(crate) limit: Option<&'static str>,
 }
 
 impl Goal {
     pub(crate) fn ratio(&self, rows: &[Measured]) -> Option<f64> {
+        self.ratio_of(self.row, rows)
+    }
+
+    /// The same of another row.
+    fn ratio_of(&self, row: &str, rows: &[Measured]) -> Option<f64> {
         let of = |name: &str| {
             let row = rows.iter().find(|row| row.name == name)?;
             let Summary { median, p99, .. } = stats::summarise(row.outcome.as_ref().ok()?)?;
@@ -33,7 +37,7 @@ impl Goal {
                 Figure::P99 => p99,
             })
         };
-        Some(of(self.row)?.as_secs_f64() / of(self.baseline)?.as_secs_f64())
+        Some(of(row)?.as_secs_f64() / of(self.baseline)?.as_secs_f64())
     }
 
     pub(crate) fn verdict(&self, rows: &[Measured]) -> String {
@@ -42,7 +46,8 @@ impl Goal {
             Figure::Median => "median",
             Figure::P99 => "p99",
         };
-        let limit = self.limit.map_or_else(String::new, |limit| format!(" (limit {limit:.2})"));
+        let limit = self.limit.and_then(|limit| self.ratio_of(limit, rows));
+        let limit = limit.map_or_else(String::new, |limit| format!(" (limit {limit:.2})"));
         let (got, word) = match self.ratio(rows) {
             Some(ratio) => (format!("{ratio:.2}"), verdict(ratio, *most)),
             None => ("not measured".to_owned(), "–"),

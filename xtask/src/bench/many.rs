@@ -22,7 +22,7 @@ const ONE_WORKER: f64 = 690.0;
 const FOUR_WORKERS: f64 = 1040.0;
 
 pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
-    let place = Place::new(&programs.ringfence)?;
+    let place = Place::new(programs)?;
     let (rounds, count) = match amount {
         Amount::Quick => ("50", "100"),
         Amount::Full => ("200", "1000"),
@@ -114,7 +114,7 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
 
 /// What was found out by making so many sandboxes and keeping them.
 fn lived(programs: &Programs, who: Who, way: &str, count: &str) -> Result<Value> {
-    let place = Place::new(&programs.ringfence)?;
+    let place = Place::new(programs)?;
     let example = place::text(place::copy_into(place.directory(), &programs.parts)?)?;
     let row = place.row(BARE, &[]);
     let mut command = who.command(&place, &example)?;

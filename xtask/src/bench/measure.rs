@@ -236,6 +236,7 @@ pub(crate) fn measure_for_parent() -> Result<ExitCode> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("reading the rows")?;
     let request: Request = serde_json::from_str(&text).context("understanding the rows")?;
+    quiet::adopt_orphans();
     println!("{}", serde_json::to_string(&measure(&request.rows, request.rounds))?);
     Ok(ExitCode::SUCCESS)
 }

@@ -13,12 +13,14 @@
 //! | [`measure`] | interleaved samples, as this user or as an ordinary one |
 //! | [`quiet`] | how much of the machine others used meanwhile |
 //! | [`place`] | a project, a home, and the ways to start a command there |
+//! | [`limits`] | programs in C that do only what is necessary, to compare with |
 //! | [`stats`], [`goals`], [`render`] | medians and tails, what was aimed at, tables |
 
 mod cold_start;
 mod docker;
 mod gate;
 mod goals;
+mod limits;
 mod many;
 mod measure;
 mod parts;
@@ -38,6 +40,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::{shell, workspace};
+use limits::Limits;
 use render::Found;
 
 pub(crate) use measure::{MEASURE_COMMAND, measure_for_parent};
@@ -55,6 +58,8 @@ pub(crate) struct Programs {
     pub(crate) ringfence: PathBuf,
     /// The example `bench` of the façade.
     pub(crate) parts: PathBuf,
+    /// None without a C compiler.
+    pub(crate) limits: Option<Limits>,
 }
 
 /// How a bench runs.
@@ -94,6 +99,7 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
     }
     let mut programs: Option<Programs> = None;
     ask_for_priority();
+    quiet::adopt_orphans();
     let directory = workspace::target_directory()?.join("bench");
     std::fs::create_dir_all(&directory).context("making the directory for bench results")?;
     println!("\n{}", render::machine());
@@ -105,6 +111,7 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
             programs = Some(Programs {
                 ringfence: workspace::build(&["-p", "ringfence-cli", "--bin", "ringfence"], "ringfence")?,
                 parts: workspace::build(&["-p", "ringfence", "--example", "bench"], "bench")?,
+                limits: Limits::build()?,
             });
         }
         let start = Instant::now();

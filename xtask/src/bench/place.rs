@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::Programs;
 use super::measure::{PROOF, Row};
 use crate::{shell, unprivileged};
 
@@ -14,6 +15,9 @@ pub(crate) const BWRAP: &str = "bwrap";
 pub(crate) const OFF: &str = "ringfence off";
 pub(crate) const WRITES: &str = "ringfence writes";
 pub(crate) const FULL: &str = "ringfence full";
+/// The reference in C, with every call seen and with none.
+pub(crate) const LIMIT: &str = "limit";
+pub(crate) const LIMIT_OFF: &str = "limit off";
 
 /// Only places that every row has inside.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -68,6 +72,8 @@ pub(crate) struct Place {
     pub(crate) project: String,
     home: String,
     ringfence: String,
+    /// The reference, where it could be compiled.
+    limit: Option<String>,
     /// More variables, for all rows.
     pub(crate) env: Vec<(String, String)>,
     /// Directories that every row shows read-only besides the system's.
@@ -77,7 +83,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn new(ringfence: &Path) -> Result<Self> {
+    pub(crate) fn new(programs: &Programs) -> Result<Self> {
         let scratch = shell::ScratchDir::new("bench")?;
         let directory = |name: &str| -> Result<String> {
             let path = scratch.path().join(name);
@@ -85,8 +91,10 @@ impl Place {
             text(path)
         };
         let (project, home) = (directory("project")?, directory("home")?);
-        let ringfence = text(copy_into(scratch.path(), ringfence)?)?;
-        Ok(Self { scratch, project, home, ringfence, env: vec![], shown: vec![], path: vec![] })
+        let copy = |program: &Path| text(copy_into(scratch.path(), program)?);
+        let ringfence = copy(&programs.ringfence)?;
+        let limit = programs.limits.as_ref().map(|limits| copy(&limits.start)).transpose()?;
+        Ok(Self { scratch, project, home, ringfence, limit, env: vec![], shown: vec![], path: vec![] })
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -100,9 +108,13 @@ impl Place {
         shell::run(shell::program("chmod").arg("0755").arg(self.scratch.path()))
     }
 
-    /// The command started in every way of the list.
+    /// The command started in every way of the list that there is here.
     pub(crate) fn rows(&self, ways: &[&str], command: &[&str]) -> Vec<Row> {
-        ways.iter().map(|way| self.row(way, command)).collect()
+        ways.iter().filter(|way| self.has(way)).map(|way| self.row(way, command)).collect()
+    }
+
+    pub(crate) fn has(&self, way: &str) -> bool {
+        self.limit.is_some() || ![LIMIT, LIMIT_OFF].contains(&way)
     }
 
     pub(crate) fn row(&self, way: &str, command: &[&str]) -> Row {
@@ -148,6 +160,14 @@ impl Place {
                 "--",
             ]),
             BWRAP => self.bwrap(),
+            LIMIT | LIMIT_OFF => {
+                let seen = if way == LIMIT { "all" } else { "none" };
+                let start = self.limit.as_deref().unwrap_or_default();
+                let mut argv: Vec<String> = owned(&[start, seen, &self.project, &self.home]);
+                argv.extend(self.shown.iter().cloned());
+                argv.push("--".to_owned());
+                argv
+            }
             OFF | WRITES | FULL => {
                 let precision = way.rsplit(' ').next().unwrap_or_default();
                 owned(&[

@@ -3,7 +3,11 @@
 //! A block of samples is worth keeping when nobody else wanted the processors meanwhile. What others used is
 //! the time the processors were not idle, less what this process and its reaped children used. The kernel
 //! tells both in ticks of 10 ms, so a block must be some hundred milliseconds long.
+//!
+//! bwrap and Ringfence end without waiting for the first process of their sandbox, so the time of all that ran in it
+//! would be nobody's. This process adopts those.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// One tick of the times in `/proc`, on every Linux.
@@ -32,13 +36,34 @@ struct Reading {
     processors: u32,
 }
 
+/// Whether children that nobody waits for are ours.
+static ADOPTING: AtomicBool = AtomicBool::new(false);
+
+/// From here on, what a child leaves behind belongs to this process, which must not wait for children on other threads.
+pub(crate) fn adopt_orphans() {
+    #[cfg(target_os = "linux")]
+    ADOPTING.store(
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok(),
+        Ordering::Relaxed,
+    );
+}
+
+/// Takes the time of those that have ended.
+fn reap_orphans() {
+    if ADOPTING.load(Ordering::Relaxed) {
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+    }
+}
+
 impl Meter {
     pub(crate) fn start() -> Self {
+        reap_orphans();
         Self { at: Instant::now(), reading: Reading::now() }
     }
 
     /// The share of one processor that others used since; none where it cannot be told.
     pub(crate) fn others(&self) -> Option<f64> {
+        reap_orphans();
         let (before, after) = (self.reading?, Reading::now()?);
         Some(share(before, after, self.at.elapsed()))
     }
@@ -81,6 +106,7 @@ fn used() -> Option<(u64, u64)> {
 /// Processor time of all reaped children. A single difference is good to a tick only; the mean of many is
 /// better, because the ticks fall anywhere.
 pub(crate) fn children_used() -> Duration {
+    reap_orphans();
     let (_, ticks) = used().unwrap_or_default();
     TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
 }

@@ -157,6 +157,7 @@ mod tests {
                 rows: vec![
                     row("bwrap", &[4, 4]),
                     row("ours", &[ours]),
+                    row("limit", &[2]),
                     Measured { name: "unshare".to_owned(), outcome: Err("no such program".to_owned()) },
                 ],
                 others: Some(others),
@@ -169,17 +170,17 @@ mod tests {
                 baseline: "bwrap",
                 figure: Figure::Median,
                 most: 1.0,
-                limit: Some(0.75),
+                limit: Some("limit"),
             }],
         };
         let Found { markdown, json } = groups(&[group(3, 0.1)]);
         assert!(markdown.contains("| ours | 3.00 | 3.00 | 3.00 | 0.00 | 0.75 |"), "{markdown}");
         assert!(markdown.contains("| unshare | not measured: no such program |"), "{markdown}");
-        assert!(markdown.contains("median: 0.75, goal ≤ 1.00 (limit 0.75): met"), "{markdown}");
+        assert!(markdown.contains("median: 0.75, goal ≤ 1.00 (limit 0.50): met"), "{markdown}");
         assert!(!markdown.contains("Noisy"), "{markdown}");
         assert_eq!(json[0]["goals"][0]["ratio"], 0.75);
         let missed = groups(&[group(5, 0.9)]).markdown;
-        assert!(missed.contains("1.25, goal ≤ 1.00 (limit 0.75): MISSED"), "{missed}");
+        assert!(missed.contains("1.25, goal ≤ 1.00 (limit 0.50): MISSED"), "{missed}");
         assert!(missed.contains("**Noisy**: 2 interleaved rounds, the quietest of 3"), "{missed}");
     }
 }

@@ -23,7 +23,7 @@ const ROWS: [&str; 6] = [
 ];
 
 pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
-    let place = Place::new(&programs.ringfence)?;
+    let place = Place::new(programs)?;
     let rounds = match amount {
         Amount::Quick => "1000",
         Amount::Full => "4000",

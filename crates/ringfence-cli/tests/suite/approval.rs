@@ -182,6 +182,36 @@ fn a_directory_that_was_asked_for_is_shown_with_what_is_in_it() {
 }
 
 #[test]
+fn nothing_of_a_directory_is_there_before_the_answer() {
+    // All that is to be shown is ready when the person is asked. Inside it must not be found: neither by its name, nor
+    // among the mounts, nor through the directories of any process.
+    let text = "mounts() { grep -c '/[.]ssh ' /proc/self/mountinfo; }; mounts > before; \
+                ls ../.ssh > answer 2>&1 & until [ -e asked ]; do sleep 0.05; done; mounts > during; \
+                for top in .. /proc/[0-9]*/root$HOME /proc/[0-9]*/cwd/..; do \
+                test -e $top/.ssh/config && echo $top >> during; done; touch looked; wait";
+    for (key, shown) in [("o", true), ("d", false)] {
+        let room = room_with_secret();
+        if !room.has_fence() {
+            return;
+        }
+        let mut person = Person::at_terminal(&room, &["run", "-c", text]);
+        person.sees("wants to read");
+        room.write(room.project.join("asked"), "");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !room.project.join("looked").exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let read = |name: &str| std::fs::read_to_string(room.project.join(name)).unwrap_or_default();
+        let (before, during) = (read("before"), read("during"));
+        assert!(!before.is_empty());
+        assert_eq!(before, during, "nothing changes inside while the person thinks");
+        person.presses(key);
+        person.leaves();
+        assert_eq!(read("answer") == "config\n", shown, "{}", read("answer"));
+    }
+}
+
+#[test]
 fn without_a_terminal_nobody_is_asked() {
     let room = room_with_secret();
     if !room.has_fence() {

@@ -308,8 +308,8 @@ impl Desk {
             }
             // A descriptor of a host directory would be a way to everything around it; a mount is not.
             Way::Open { .. } | Way::Show => {
-                let prepared = shown.prepared.take();
-                match &prepared {
+                let mut prepared = shown.prepared.take();
+                match &mut prepared {
                     Some(prepared) => prepared.show()?,
                     None => self.namespaces(*tid).ok_or(Errno::NOSYS)?.show(path, access)?,
                 }

@@ -7,7 +7,9 @@
 //! sandbox's mount namespace, and attaches it. The helper allocates nothing: this program may have threads.
 //!
 //! Nearly all of its time goes into what comes before the attaching. So where a person is asked, it begins with the
-//! question, and waits for the answer with what is to be shown in its hand ([`Prepared`]).
+//! question, and waits for the answer in the sandbox's mount namespace with what is to be shown in its hand
+//! ([`Prepared`]). Nothing of it can be seen there before the answer: what it holds is attached nowhere, and the
+//! sandbox's processes do not see the helper. What it is attached to is looked up after the answer.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +22,8 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use super::socket_table;
 use crate::mounts;
@@ -71,7 +74,12 @@ impl Namespaces {
                     // Who does not hear it sees that this process is gone.
                     let _ = rustix::io::write(&tell, &code.to_ne_bytes());
                 };
-                let (tree, is_dir) = match self.take_up(&path, access) {
+                let taken = self.take_up(&path, access).and_then(|taken| {
+                    // Leaving the copy of the host's mounts takes longer than all that is left to do.
+                    sys::enter_namespace(self.mount.as_fd())?;
+                    Ok(taken)
+                });
+                let (tree, is_dir) = match taken {
                     Ok(taken) => taken,
                     Err(errno) => {
                         report(Err(errno));
@@ -79,13 +87,14 @@ impl Namespaces {
                     }
                 };
                 report(Ok(()));
-                if rustix::io::read(&asked, &mut [0_u8; 1]) == Ok(1) {
-                    report(self.put_down(&tree, &path, is_dir));
+                // Ending is work too, so it waits here to be ended: who asked shall not have to wait for that.
+                while rustix::io::read(&asked, &mut [0_u8; 1]) == Ok(1) {
+                    report(put_down(&tree, &path, is_dir));
                 }
                 sys::exit_now(0)
             }
-            Cloned::Parent { pidfd, .. } => {
-                let prepared = Prepared { helper: pidfd, go, done };
+            Cloned::Parent { pid, pidfd } => {
+                let prepared = Prepared { helper: pidfd, pid: Pid::from_raw(pid), go, done, together: None };
                 prepared.hear().map(|()| prepared)
             }
         }
@@ -141,7 +150,8 @@ impl Namespaces {
 
     fn show_inside(&self, path: &CStr, access: BindAccess) -> Sys<()> {
         let (tree, is_dir) = self.take_up(path, access)?;
-        self.put_down(&tree, path, is_dir)
+        sys::enter_namespace(self.mount.as_fd())?;
+        put_down(&tree, path, is_dir)
     }
 
     /// What is to be shown, and whether it is a directory.
@@ -153,19 +163,6 @@ impl Namespaces {
         let source = open_without_links(path)?;
         let is_dir = FileType::from_raw_mode(rustix::fs::fstat(&source)?.st_mode) == FileType::Directory;
         Ok((mounts::bindable(source.as_fd(), access)?, is_dir))
-    }
-
-    fn put_down(&self, tree: &OwnedFd, path: &CStr, is_dir: bool) -> Sys<()> {
-        sys::enter_namespace(self.mount.as_fd())?;
-        let target = match open_without_links(path) {
-            Ok(target) => target,
-            Err(Errno::NOENT) => {
-                make_place(path, is_dir)?;
-                open_without_links(path)?
-            }
-            Err(errno) => return Err(errno),
-        };
-        mounts::attach(tree.as_fd(), target.as_fd())
     }
 
     fn hide_inside(&self, path: &CStr) -> Sys<()> {
@@ -191,13 +188,18 @@ impl Namespaces {
 #[derive(Debug)]
 pub(super) struct Prepared {
     helper: OwnedFd,
+    pid: Option<Pid>,
     go: OwnedFd,
     done: OwnedFd,
+    together: Option<Together>,
 }
 
 impl Prepared {
-    /// Shows it. The helper's end, which takes longer, is not waited for.
-    pub(super) fn show(&self) -> Result<(), Errno> {
+    /// Shows it. To be called by the thread that prepared it, which runs on one processor then until this is dropped.
+    pub(super) fn show(&mut self) -> Result<(), Errno> {
+        // The two take turns. On another processor, which sleeps, each would have to be woken for its turn, and that
+        // takes longer than the turns.
+        self.together = self.pid.and_then(Together::here);
         rustix::io::write(&self.go, &[1])?;
         self.hear()
     }
@@ -220,10 +222,58 @@ impl Prepared {
 
 impl Drop for Prepared {
     fn drop(&mut self) {
+        // Not to end in the way of who goes on here.
+        self.together = None;
         let _ = rustix::process::pidfd_send_signal(&self.helper, Signal::KILL);
         let _ =
             rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.helper.as_fd()), WaitIdOptions::EXITED));
     }
+}
+
+/// This thread and a helper of its, which run on one processor only until this is dropped.
+#[derive(Debug)]
+struct Together {
+    helper: Pid,
+    before: CpuSet,
+}
+
+impl Together {
+    /// None where they cannot be kept here; then it takes longer.
+    fn here(helper: Pid) -> Option<Self> {
+        // The helper got the same from this thread.
+        let before = sched_getaffinity(None).ok()?;
+        let processor = sched_getcpu();
+        if processor >= CpuSet::MAX_CPU || !before.is_set(processor) {
+            return None;
+        }
+        let mut here = CpuSet::new();
+        here.set(processor);
+        let together = Self { helper, before };
+        sched_setaffinity(Some(helper), &here).ok()?;
+        sched_setaffinity(None, &here).ok()?;
+        Some(together)
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        // One that is gone needs nothing.
+        let _ = sched_setaffinity(Some(self.helper), &self.before);
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+/// Attaches what is to be shown, in the mount namespace that this process is in.
+fn put_down(tree: &OwnedFd, path: &CStr, is_dir: bool) -> Sys<()> {
+    let target = match open_without_links(path) {
+        Ok(target) => target,
+        Err(Errno::NOENT) => {
+            make_place(path, is_dir)?;
+            open_without_links(path)?
+        }
+        Err(errno) => return Err(errno),
+    };
+    mounts::attach(tree.as_fd(), target.as_fd())
 }
 
 /// Whether what is at `path` inside is covered: nothing of the host shows through.
@@ -253,9 +303,27 @@ fn open_without_links(path: &CStr) -> Sys<OwnedFd> {
     rustix::fs::openat2(rustix::fs::CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
-/// Makes the missing directories above `path`, and an empty file or directory to mount on. Only works in a
+/// Makes an empty file or directory to mount on, and the directories above it that are missing. Only works in a
 /// private directory of the sandbox; anywhere else the kernel refuses, as it should.
 fn make_place(path: &CStr, is_dir: bool) -> Sys<()> {
+    match make_empty(path, is_dir) {
+        Err(Errno::NOENT) => {
+            make_parents(path)?;
+            make_empty(path, is_dir)
+        }
+        other => other,
+    }
+}
+
+fn make_empty(path: &CStr, is_dir: bool) -> Sys<()> {
+    if is_dir {
+        return make_directory(path);
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)).map(drop)
+}
+
+fn make_parents(path: &CStr) -> Sys<()> {
     let mut buffer = [0_u8; 4097];
     let bytes = path.to_bytes();
     if bytes.len() >= buffer.len() {
@@ -264,24 +332,46 @@ fn make_place(path: &CStr, is_dir: bool) -> Sys<()> {
     for (index, &byte) in bytes.iter().enumerate() {
         if byte == b'/' && index > 0 {
             buffer[index] = 0;
-            make_directory(&buffer[..=index])?;
+            make_directory(CStr::from_bytes_with_nul(&buffer[..=index]).map_err(|_| Errno::INVAL)?)?;
         }
         buffer[index] = byte;
     }
-    buffer[bytes.len()] = 0;
-    if is_dir {
-        return make_directory(&buffer[..=bytes.len()]);
-    }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)).map(drop)
+    Ok(())
 }
 
-fn make_directory(path: &[u8]) -> Sys<()> {
-    let path = CStr::from_bytes_with_nul(path).map_err(|_| Errno::INVAL)?;
+fn make_directory(path: &CStr) -> Sys<()> {
     match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         // A read-only directory that exists says so before it says that it exists.
         Err(Errno::ROFS) if rustix::fs::stat(path).is_ok() => Ok(()),
         Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_kept_together_may_go_everywhere_again() {
+        let Ok(Cloned::Parent { pid, pidfd }) = sys::clone(0).map(|cloned| match cloned {
+            Cloned::Child => loop {
+                rustix::thread::sched_yield();
+            },
+            parent @ Cloned::Parent { .. } => parent,
+        }) else {
+            panic!("no helper");
+        };
+        let helper = Pid::from_raw(pid).unwrap();
+        let both = || [None, Some(helper)].map(|thread| sched_getaffinity(thread).unwrap());
+        let before = both();
+        let together = Together::here(helper);
+        let [here, there] = both();
+        drop(together);
+        let after = both();
+        rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).unwrap();
+        waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).unwrap();
+        assert_eq!((here.count(), &here), (1, &there), "on one processor");
+        assert_eq!(before, after);
     }
 }
