@@ -218,7 +218,8 @@ fn build_root(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
     // where several commands share a sandbox.
     let wanted = !plan.traps.is_empty() && !stage.exec.held;
     let traps = if wanted { make_traps(stage, host.as_fd()).ok() } else { None };
-    mount_all(host.as_fd(), stage.disowned, &plan.mounts, stage.mounted)?;
+    let missing = plan.mounts.get(stage.mounted..).unwrap_or_default();
+    mount_all(host.as_fd(), stage.disowned, missing, stage.mounted)?;
     drop(host);
     // Without them the masks and doors below refuse as well, only silently.
     if let Some(traps) = traps
@@ -234,14 +235,14 @@ fn build_root(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
     mounts::make_read_only(c"/").or_fail(Step::SealRoot)
 }
 
-/// Makes the mounts of a plan, from a certain one on.
+/// Makes these mounts of a plan, which has `before` others before them.
 pub(crate) fn mount_all(
     host: BorrowedFd<'_>,
     disowned: Option<BorrowedFd<'_>>,
     mounts: &[MountStep],
-    first: usize,
+    before: usize,
 ) -> Result<(), Failure> {
-    for (detail, step) in mounts.iter().enumerate().skip(first) {
+    for (detail, step) in (before..).zip(mounts) {
         mounts::execute(host, disowned, step).map_err(|errno| Failure {
             step: Step::Mount,
             detail,
