@@ -13,6 +13,8 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use crate::disowned::Strangers;
 use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair};
@@ -47,12 +49,20 @@ pub fn begin(ground: Vec<MountStep>) {
         return;
     }
     let maps = Maps::identity();
+    let processors = Processors::now();
     match sys::clone(FIRST) {
         Ok(Cloned::Child) => {
             drop(host);
+            // It may have been given the place of its parent, which waits then.
+            if let Some(processors) = processors.filter(|processors| sched_getcpu() == processors.here) {
+                processors.move_on(None);
+            }
             waiting::run(inside.as_fd(), &maps, NAMESPACES & !FIRST, &ground)
         }
         Ok(Cloned::Parent { pid, pidfd }) => {
+            if let Some(processors) = processors {
+                processors.move_on(Pid::from_raw(pid));
+            }
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
             *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Begun { sandboxed, made: ground });
         }
@@ -129,6 +139,32 @@ impl Begun {
 
     pub(crate) fn forget(self) {
         self.sandboxed.kill();
+    }
+}
+
+/// The kernel often leaves a new process on the processor of its parent, because another one is clearing away what ran
+/// before; the two would do one after the other what they were made to do beside each other.
+#[derive(Debug)]
+struct Processors {
+    here: usize,
+    all: CpuSet,
+    others: CpuSet,
+}
+
+impl Processors {
+    /// None where there is only one, or it cannot be told.
+    fn now() -> Option<Self> {
+        let (here, all) = (sched_getcpu(), sched_getaffinity(None).ok()?);
+        let mut others = all.clone();
+        others.unset(here);
+        (others.count() > 0).then_some(Self { here, all, others })
+    }
+
+    /// Moves a process (none: this one) away from here, without keeping it there.
+    fn move_on(&self, process: Option<Pid>) {
+        if sched_setaffinity(process, &self.others).is_ok() {
+            let _ = sched_setaffinity(process, &self.all);
+        }
     }
 }
 
