@@ -220,14 +220,14 @@ fn build_root(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
     let traps = if wanted { make_traps(stage, host.as_fd()).ok() } else { None };
     let missing = plan.mounts.get(stage.mounted..).unwrap_or_default();
     mount_all(host.as_fd(), stage.disowned, missing, stage.mounted)?;
-    drop(host);
     // Without them the masks and doors below refuse as well, only silently.
     if let Some(traps) = traps
-        && fuse::lay_out(traps.as_fd(), &plan.traps).is_ok()
+        && fuse::lay_out(host.as_fd(), traps.as_fd(), &plan.traps).is_ok()
         && let Ok(processes) = fuse::processes()
     {
         Message::Processes.send(stage.control, Some(processes.as_fd())).or_fail(Step::WaitForHost)?;
     }
+    drop(host);
 
     mounts::close_workshop().or_fail(Step::SealRoot)?;
     rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
