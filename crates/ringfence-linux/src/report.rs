@@ -308,7 +308,8 @@ impl Message {
         let received = loop {
             let mut slices = [IoSliceMut::new(&mut bytes)];
             match recvmsg(socket, &mut slices, ancillary, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
+                // The second is said once, before what is still to be heard, of one that ended without having heard all.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 other => break other?,
             }
         };
@@ -332,6 +333,20 @@ mod tests {
         }
         assert_eq!(Step::from_number(0), None);
         assert_eq!(Step::from_number(u32::try_from(Step::ALL.len()).unwrap() + 1), None);
+    }
+
+    #[test]
+    fn the_last_word_of_one_that_did_not_listen_is_heard() {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+        use std::os::fd::AsFd;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let last = Message::Failed { step: Step::Namespaces, detail: 0, errno: 28 };
+        Message::Go.send(ours.as_fd(), None).unwrap();
+        last.send(theirs.as_fd(), None).unwrap();
+        drop(theirs);
+        assert_eq!(Message::receive(ours.as_fd()), Ok(last));
+        assert_eq!(Message::receive(ours.as_fd()), Err(Errno::PIPE));
     }
 
     #[test]
