@@ -1,9 +1,8 @@
 //! Tells the linker in which order the functions of a start come.
 //!
-//! They are a thirtieth of the program, and were spread over all of it: the kernel maps sixteen pages around each one that is
-//! touched. Side by side they take less than half of the memory, and a tenth of the time of a start less. The list is made by
+//! They are a fifteenth of the code, and were spread over all of it: the kernel maps sixteen pages around each one that is
+//! touched. Side by side they take less than half of the memory, and a start a tenth less time. The list is made by
 //! `cargo xtask order`. Names that it does not know, of another compiler perhaps, stay where they were.
-#![expect(clippy::print_stdout, reason = "this is how cargo is told")]
 
 fn main() {
     const ORDER: &str = "order.txt";

@@ -155,7 +155,7 @@ impl Processors {
     /// None where there is only one, or it cannot be told.
     fn now() -> Option<Self> {
         let (here, all) = (sched_getcpu(), sched_getaffinity(None).ok()?);
-        let mut others = all.clone();
+        let mut others = all;
         others.unset(here);
         (others.count() > 0).then_some(Self { here, all, others })
     }
