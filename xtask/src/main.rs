@@ -13,6 +13,7 @@
 //! | [`tidy`] | rules of the house that no compiler checks |
 //! | [`workspace`] | what cargo knows about the workspace |
 //! | [`bench`] | what the fence costs, measured side by side |
+//! | [`order`] | the functions of a start, for the linker |
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal program for developers")]
 
@@ -20,6 +21,7 @@ mod bench;
 mod macos;
 mod mcp;
 mod notes;
+mod order;
 mod packages;
 mod report;
 mod shell;
@@ -38,6 +40,7 @@ usage: cargo xtask COMMAND
                                unprivileged
   tidy                         only the rules of the house
   bench [NAME] [--quick]       interleaved comparisons; all of them without a NAME
+  order                        lists anew which functions a start calls, for the linker; after a change of compiler
 ";
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         ["test", "--only", steps] => test::run(Some(steps)),
         ["tidy"] => test::run(Some("tidy")),
         ["bench", options @ ..] => bench::run(options),
+        ["order"] => order::run().map(|()| ExitCode::SUCCESS),
         [bench::MEASURE_COMMAND] => bench::measure_for_parent(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

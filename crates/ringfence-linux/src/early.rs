@@ -1,38 +1,40 @@
 //! A sandbox that is begun before anybody knows what it will be.
 //!
 //! Making namespaces takes as long as reading a configuration and planning from it, and neither needs the other. So
-//! a program that will make one sandbox calls [`begin`] first thing. A helper is cloned from it while it is small,
-//! makes pid 1 of a sandbox as *our* child, and ends. That pid 1 does what no policy decides
-//! ([`stage::found`], and the mounts that every plan begins with) and waits. [`launch`](crate::launch::launch) sends
-//! it the plan and the command as a [parcel](crate::parcel), instead of cloning them with a process.
+//! a program that will make one sandbox calls [`begin`] first thing. Pid 1 of a sandbox is cloned from it while it is
+//! small, into the namespaces that only a clone can give. It makes the others itself, beside us, does what no policy
+//! decides ([`stage::found`](crate::stage::found), and the mounts that every plan begins with) and waits. As soon as
+//! it is known what is shown inside, [`build`] has it made; [`launch`](crate::launch::launch) sends the whole plan
+//! and the command as a [parcel](crate::parcel), instead of cloning them with a process.
 //!
 //! Nothing but this code runs in it until then. It ends when this process does, or at [`forget`].
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
+use crate::disowned::Strangers;
 use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair};
-use crate::plan::MountStep;
-use crate::report::{Message, Step};
-use crate::stage::{self, Failure};
+use crate::parcel;
+use crate::plan::{BindAccess, Exec, MountStep, Plan};
+use crate::report::Message;
 use crate::sys::{self, Cloned, Sys};
 use crate::waiting::{self, Order};
 
+/// Who pid 1 is and what it may do cannot be made later. All the others take several times as long, for which this
+/// process would have to wait.
+const FIRST: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWPID;
+
 static BEGUN: Mutex<Option<Begun>> = Mutex::new(None);
 
-/// It has done its work, and ends.
-static HELPER: Mutex<Option<OwnedFd>> = Mutex::new(None);
-
 #[derive(Debug)]
-struct Begun {
-    helper: OwnedFd,
-    /// Where the helper says who pid 1 is. Not on the control socket, where pid 1 may be heard before it.
-    told: OwnedFd,
-    /// The host's end.
-    control: OwnedFd,
-    ground: Vec<MountStep>,
+pub(crate) struct Begun {
+    sandboxed: Sandboxed,
+    /// The mounts that it makes, or was told to.
+    made: Vec<MountStep>,
 }
 
 /// Begins a sandbox, which the first [`launch`](crate::launch::launch) of this process takes, if its plan begins
@@ -42,20 +44,38 @@ struct Begun {
 /// To be called while this process has one thread only: what is begun allocates, and a thread that is not there
 /// any more could hold the allocator's lock.
 pub fn begin(ground: Vec<MountStep>) {
-    let (Ok((host, inside)), Ok((told, tell))) = (control_pair(), control_pair()) else { return };
+    let Ok((host, inside)) = control_pair() else { return };
     if !has_one_thread() {
         return;
     }
-    match sys::clone(0) {
+    let maps = Maps::identity();
+    let processors = Processors::now();
+    match sys::clone(FIRST) {
         Ok(Cloned::Child) => {
-            drop((host, told));
-            help(inside.as_fd(), tell, &ground)
+            drop(host);
+            // It may have been given the place of its parent, which waits then.
+            if let Some(processors) = processors.filter(|processors| sched_getcpu() == processors.here) {
+                processors.move_on(None);
+            }
+            waiting::run(inside.as_fd(), &maps, NAMESPACES & !FIRST, &ground)
         }
-        Ok(Cloned::Parent { pidfd, .. }) => {
-            *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some(Begun { helper: pidfd, told, control: host, ground });
+        Ok(Cloned::Parent { pid, pidfd }) => {
+            if let Some(processors) = processors {
+                processors.move_on(Pid::from_raw(pid));
+            }
+            let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
+            *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Begun { sandboxed, made: ground });
         }
         Err(_) => {}
+    }
+}
+
+/// Has the sandbox that was begun, if there is one, make the first `mounts` of its plan while the rest of that is
+/// still thought about. `strangers` are those of the plan.
+pub fn build(mounts: &[MountStep], strangers: Option<&Strangers>) {
+    if let Some(begun) = &mut *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) {
+        // What was not sent is a part of the parcel.
+        let _ = begun.build(mounts, strangers);
     }
 }
 
@@ -71,73 +91,83 @@ pub(crate) fn has_one_thread() -> bool {
     rustix::fs::stat(c"/proc/self/task").is_ok_and(|task| task.st_nlink == 3)
 }
 
-/// The helper: makes pid 1, and tells whose it is.
-fn help(control: BorrowedFd<'_>, tell: OwnedFd, ground: &[MountStep]) -> ! {
-    let maps = Maps::identity();
-    match sys::clone(NAMESPACES | libc::CLONE_PARENT) {
-        Ok(Cloned::Child) => {
-            drop(tell);
-            waiting::run(control, &maps, ground)
-        }
-        Ok(Cloned::Parent { pid, pidfd }) => {
-            // If the host is gone, so is pid 1, soon.
-            let _ = Message::Begun { pid }.send(tell.as_fd(), Some(pidfd.as_fd()));
-            sys::exit_now(0)
-        }
-        Err(errno) => {
-            stage::report_failure(tell.as_fd(), Failure { step: Step::WaitForHost, detail: 0, errno });
-            sys::exit_now(1)
-        }
-    }
-}
-
-impl Begun {
-    /// Waits until pid 1 is there. None when it cannot be. A helper that says nothing may have made one, which may
-    /// have been told what to do: that is an error, or a command could run twice.
-    fn sandboxed(self) -> Sys<Option<Sandboxed>> {
-        let heard = Message::receive_with_descriptor(self.told.as_fd());
-        *HELPER.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.helper);
-        match heard? {
-            (Message::Begun { pid }, Some(pidfd)) => {
-                Ok(Some(Sandboxed { pid, pidfd, control: self.control, end: End::Kill }))
-            }
-            (Message::Failed { .. }, _) => Ok(None),
-            _ => Err(Errno::BADMSG),
-        }
-    }
-
-    fn forget(self) {
-        if let Ok(Some(sandboxed)) = self.sandboxed() {
-            sandboxed.kill();
-        }
-        see_helper_off();
-    }
-}
-
-/// Reaps the helper, if there was one. Later than it ends, so that nobody waits for it.
-pub(crate) fn see_helper_off() {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-    if let Some(helper) = HELPER.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        while let Err(Errno::INTR) = waitid(WaitId::PidFd(helper.as_fd()), WaitIdOptions::EXITED) {}
-    }
-}
-
 fn take() -> Option<Begun> {
     BEGUN.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// The sandbox that was begun, if it fits, told what it is to be.
-pub(crate) fn continue_with(order: &Order<'_>) -> Sys<Option<Sandboxed>> {
-    let Some(begun) = take() else { return Ok(None) };
-    let Order { plan, exec, .. } = order;
-    if !plan.mounts.starts_with(&begun.ground) || !exec.passed.is_empty() || exec.held {
+/// The sandbox that was begun, if there is one that fits. One that does not is ended.
+pub(crate) fn take_for(plan: &Plan, exec: &Exec) -> Option<Begun> {
+    let begun = take()?;
+    if !plan.mounts.starts_with(&begun.made) || !exec.passed.is_empty() || exec.held {
         begun.forget();
-        return Ok(None);
+        return None;
     }
-    // Pid 1 may not be there yet; it finds this when it is.
-    match order.send(begun.control.as_fd()) {
-        // Or it never will be.
-        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => begun.sandboxed(),
-        Err(errno) => Err(errno),
+    Some(begun)
+}
+
+impl Begun {
+    fn build(&mut self, mounts: &[MountStep], strangers: Option<&Strangers>) -> std::io::Result<()> {
+        let Some(new) = mounts.strip_prefix(&self.made[..]) else { return Ok(()) };
+        let packed = parcel::pack_mounts(new)?;
+        let tree = match strangers {
+            Some(strangers) if new.iter().any(is_disowned) => Some(strangers.tree()?),
+            _ => None,
+        };
+        let mut descriptors = vec![packed.as_fd()];
+        descriptors.extend(tree.as_ref().map(AsFd::as_fd));
+        Message::Mounts.send_with(self.sandboxed.control.as_fd(), &descriptors)?;
+        self.made = mounts.to_vec();
+        Ok(())
     }
+
+    /// Whether it has what only the host could prepare.
+    pub(crate) fn has_disowned(&self) -> bool {
+        self.made.iter().any(is_disowned)
+    }
+
+    /// Tells it what it is to be.
+    pub(crate) fn continue_with(self, order: &Order<'_>) -> Sys<Sandboxed> {
+        match order.send(self.sandboxed.control.as_fd()) {
+            // One that is gone already said why.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(self.sandboxed),
+            Err(errno) => {
+                self.forget();
+                Err(errno)
+            }
+        }
+    }
+
+    pub(crate) fn forget(self) {
+        self.sandboxed.kill();
+    }
+}
+
+/// The kernel often leaves a new process on the processor of its parent, because another one is clearing away what ran
+/// before; the two would do one after the other what they were made to do beside each other.
+#[derive(Debug)]
+struct Processors {
+    here: usize,
+    all: CpuSet,
+    others: CpuSet,
+}
+
+impl Processors {
+    /// None where there is only one, or it cannot be told.
+    fn now() -> Option<Self> {
+        let (here, all) = (sched_getcpu(), sched_getaffinity(None).ok()?);
+        let mut others = all;
+        others.unset(here);
+        (others.count() > 0).then_some(Self { here, all, others })
+    }
+
+    /// Moves a process (none: this one) away from here, without keeping it there.
+    fn move_on(&self, process: Option<Pid>) {
+        if sched_setaffinity(process, &self.others).is_ok() {
+            let _ = sched_setaffinity(process, &self.all);
+        }
+    }
+}
+
+fn is_disowned(step: &MountStep) -> bool {
+    matches!(step, MountStep::Bind { access: BindAccess::Disowned, .. })
 }

@@ -124,7 +124,8 @@ impl LaunchError {
                 | Step::DetachHost
                 | Step::SealRoot
                 | Step::Loopback
-                | Step::Hostname => *made && refused(source),
+                | Step::Hostname
+                | Step::Namespaces => *made && refused(source),
                 _ => false,
             },
             Self::Control(_) | Self::Place(_) => false,
@@ -172,7 +173,11 @@ impl LaunchError {
 /// first process is in the groups it gives before the command may start.
 pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Result<Sandboxed, LaunchError> {
     let (stdio, tty) = stdio.parts();
-    let disowned = disowned(plan)?;
+    let begun = early::take_for(plan, exec);
+    let disowned = match &begun {
+        Some(begun) if begun.has_disowned() => None,
+        _ => disowned(plan)?,
+    };
     let order = Order {
         plan,
         exec,
@@ -181,9 +186,9 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
         disowned: disowned.as_ref().map(AsFd::as_fd),
         waits: place.is_some(),
     };
-    let begun = match early::continue_with(&order) {
-        Ok(None) => nursery::launch(&order),
-        other => other,
+    let begun = match begun {
+        Some(begun) => begun.continue_with(&order).map(Some),
+        None => nursery::launch(&order),
     };
     if let Some(begun) = begun.map_err(|errno| LaunchError::Control(errno.into()))? {
         begun.placed(plan, place)?;

@@ -43,6 +43,18 @@ pub(crate) fn new_root() -> Result<OwnedFd, (Step, Errno)> {
     rustix::fs::open(OLD_ROOT, flags, Mode::empty()).map_err(at(Step::PivotRoot))
 }
 
+/// Opens a directory of the host's root, and what is mounted on it.
+pub(crate) fn directory(host: BorrowedFd<'_>, name: &CStr, how: OFlags) -> Sys<OwnedFd> {
+    let flags = how | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(host, name, flags, Mode::empty())
+}
+
+/// One that every host has.
+pub(crate) fn any_directory(host: BorrowedFd<'_>) -> Sys<&'static CStr> {
+    let usual = [c"tmp", c"usr"].into_iter().find(|name| directory(host, name, OFlags::PATH).is_ok());
+    usual.ok_or(Errno::NOENT)
+}
+
 /// `disowned` is what the host prepared for the bind that only it could make.
 pub(crate) fn execute(host: BorrowedFd<'_>, disowned: Option<BorrowedFd<'_>>, step: &MountStep) -> Sys<()> {
     match step {

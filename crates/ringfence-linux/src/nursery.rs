@@ -118,7 +118,7 @@ fn make(control: OwnedFd, maps: &Maps) {
             if alone.and_then(|()| Message::Ready.send(control.as_fd(), None)).is_err() {
                 sys::exit_now(1)
             }
-            waiting::run(control.as_fd(), maps, &[])
+            waiting::run(control.as_fd(), maps, 0, &[])
         }
         Ok(Cloned::Parent { .. }) => {}
         Err(errno) => {

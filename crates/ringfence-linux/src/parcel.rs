@@ -115,6 +115,19 @@ pub(crate) fn pack(contents: &Contents<'_>) -> Sys<OwnedFd> {
     sealed("ringfence-parcel", &out.0)
 }
 
+/// The first mounts of a plan, ahead of it.
+pub(crate) fn pack_mounts(mounts: &[MountStep]) -> Sys<OwnedFd> {
+    let mut out = Writer(Vec::with_capacity(16 * 1024));
+    out.list(mounts.iter(), Writer::mount);
+    sealed("ringfence-mounts", &out.0)
+}
+
+pub(crate) fn unpack_mounts(fd: BorrowedFd<'_>) -> Sys<Vec<MountStep>> {
+    let bytes = contents(fd, LARGEST)?;
+    let mut from = Reader(&bytes);
+    from.list(Reader::mount).filter(|_| from.0.is_empty()).ok_or(Errno::BADMSG)
+}
+
 pub(crate) fn unpack(fd: BorrowedFd<'_>) -> Sys<Parcel> {
     let bytes = contents(fd, LARGEST)?;
     let mut from = Reader(&bytes);
@@ -423,6 +436,15 @@ mod tests {
         assert_eq!(parcel.exec.passed, exec.passed);
         assert_eq!(parcel.tty.map(|size| size.ws_col), Some(80));
         assert_eq!(rustix::io::write(&fd, b"x"), Err(Errno::PERM), "nobody can change it any more");
+    }
+
+    #[test]
+    fn mounts_travel_ahead_of_their_plan() {
+        let mounts = plan().mounts;
+        let fd = pack_mounts(&mounts).unwrap();
+        assert_eq!(unpack_mounts(fd.as_fd()).unwrap(), mounts);
+        let whole = packed(&plan(), &exec(), None);
+        assert_eq!(unpack_mounts(whole.as_fd()).err(), Some(Errno::BADMSG));
     }
 
     #[test]

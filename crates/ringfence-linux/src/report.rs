@@ -46,10 +46,11 @@ pub enum Step {
     Bwrap,
     Parcel,
     Enter,
+    Namespaces,
 }
 
 impl Step {
-    const ALL: [Self; 30] = [
+    const ALL: [Self; 31] = [
         Self::DieWithParent,
         Self::UserMap,
         Self::PrivateMounts,
@@ -80,6 +81,7 @@ impl Step {
         Self::Bwrap,
         Self::Parcel,
         Self::Enter,
+        Self::Namespaces,
     ];
 
     fn from_number(number: u32) -> Option<Self> {
@@ -120,6 +122,7 @@ impl Step {
             Self::Bwrap => "execute bwrap",
             Self::Parcel => "read inside what is to be done",
             Self::Enter => "enter the control group of the sandbox",
+            Self::Namespaces => "create the sandbox's namespaces",
         }
     }
 }
@@ -158,8 +161,8 @@ pub enum Message {
     /// Host → the keeper of such a command, or pid 1 before its parcel, with a descriptor: the command has it under
     /// this number.
     Given { target: i32 },
-    /// The helper → host, with pid 1's descriptor: a sandbox is [begun](crate::early).
-    Begun { pid: i32 },
+    /// Host → pid 1 of a sandbox that was [begun](crate::early), with the first mounts of its plan.
+    Mounts,
     /// Host → pid 1 of such a sandbox, with the [parcel](crate::parcel), after the descriptors that it needs.
     Parcel,
     /// The last word before such a command starts. With rows it gets a terminal of this size.
@@ -191,7 +194,7 @@ impl Message {
             Self::Tripwire => (13, 0, 0, 0, 0),
             Self::Processes => (14, 0, 0, 0, 0),
             Self::Enter => (15, 0, 0, 0, 0),
-            Self::Begun { pid } => (16, pid, 0, 0, 0),
+            Self::Mounts => (16, 0, 0, 0, 0),
             Self::Parcel => (17, 0, 0, 0, 0),
         };
         let mut bytes = [0; SIZE];
@@ -227,7 +230,7 @@ impl Message {
             13 => Self::Tripwire,
             14 => Self::Processes,
             15 => Self::Enter,
-            16 => Self::Begun { pid: a },
+            16 => Self::Mounts,
             17 => Self::Parcel,
             _ => return None,
         })
@@ -305,7 +308,8 @@ impl Message {
         let received = loop {
             let mut slices = [IoSliceMut::new(&mut bytes)];
             match recvmsg(socket, &mut slices, ancillary, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
+                // The second is said once, before what is still to be heard, of one that ended without having heard all.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 other => break other?,
             }
         };
@@ -332,6 +336,20 @@ mod tests {
     }
 
     #[test]
+    fn the_last_word_of_one_that_did_not_listen_is_heard() {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+        use std::os::fd::AsFd;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let last = Message::Failed { step: Step::Namespaces, detail: 0, errno: 28 };
+        Message::Go.send(ours.as_fd(), None).unwrap();
+        last.send(theirs.as_fd(), None).unwrap();
+        drop(theirs);
+        assert_eq!(Message::receive(ours.as_fd()), Ok(last));
+        assert_eq!(Message::receive(ours.as_fd()), Err(Errno::PIPE));
+    }
+
+    #[test]
     fn every_message_survives_the_wire() {
         for message in [
             Message::Go,
@@ -345,6 +363,7 @@ mod tests {
             Message::Tripwire,
             Message::Processes,
             Message::Enter,
+            Message::Mounts,
         ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }

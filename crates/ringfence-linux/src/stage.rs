@@ -218,15 +218,16 @@ fn build_root(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
     // where several commands share a sandbox.
     let wanted = !plan.traps.is_empty() && !stage.exec.held;
     let traps = if wanted { make_traps(stage, host.as_fd()).ok() } else { None };
-    mount_all(host.as_fd(), stage.disowned, &plan.mounts, stage.mounted)?;
-    drop(host);
+    let missing = plan.mounts.get(stage.mounted..).unwrap_or_default();
+    mount_all(host.as_fd(), stage.disowned, missing, stage.mounted)?;
     // Without them the masks and doors below refuse as well, only silently.
     if let Some(traps) = traps
-        && fuse::lay_out(traps.as_fd(), &plan.traps).is_ok()
+        && fuse::lay_out(host.as_fd(), traps.as_fd(), &plan.traps).is_ok()
         && let Ok(processes) = fuse::processes()
     {
         Message::Processes.send(stage.control, Some(processes.as_fd())).or_fail(Step::WaitForHost)?;
     }
+    drop(host);
 
     mounts::close_workshop().or_fail(Step::SealRoot)?;
     rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
@@ -234,14 +235,14 @@ fn build_root(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
     mounts::make_read_only(c"/").or_fail(Step::SealRoot)
 }
 
-/// Makes the mounts of a plan, from a certain one on.
+/// Makes these mounts of a plan, which has `before` others before them.
 pub(crate) fn mount_all(
     host: BorrowedFd<'_>,
     disowned: Option<BorrowedFd<'_>>,
     mounts: &[MountStep],
-    first: usize,
+    before: usize,
 ) -> Result<(), Failure> {
-    for (detail, step) in mounts.iter().enumerate().skip(first) {
+    for (detail, step) in (before..).zip(mounts) {
         mounts::execute(host, disowned, step).map_err(|errno| Failure {
             step: Step::Mount,
             detail,

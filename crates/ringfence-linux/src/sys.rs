@@ -72,6 +72,15 @@ pub fn unshare_files() -> Sys<()> {
     check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_FILES) }).map(drop)
 }
 
+/// Makes these namespaces, and moves into them. None need nothing.
+pub fn unshare_namespaces(flags: c_int) -> Sys<()> {
+    if flags == 0 {
+        return Ok(());
+    }
+    // SAFETY: only namespaces change, which no memory depends on.
+    check(unsafe { libc::syscall(libc::SYS_unshare, flags) }).map(drop)
+}
+
 /// Gives the calling thread a umask and directories of its own.
 pub fn unshare_fs() -> Sys<()> {
     // SAFETY: only this thread's file system context is copied.

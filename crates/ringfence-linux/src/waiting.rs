@@ -2,6 +2,7 @@
 //!
 //! It is a clone of a process with one thread, so it may allocate. Nothing but this code runs in it before.
 
+use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
@@ -44,9 +45,10 @@ impl Order<'_> {
     }
 }
 
-/// Such a pid 1, until its end. A failure is told when somebody wants the sandbox.
-pub(crate) fn run(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) -> ! {
-    let code = match wait(control, maps, ground) {
+/// Such a pid 1, until its end; `missing` are the namespaces that it has to make. A failure is told when somebody
+/// wants the sandbox.
+pub(crate) fn run(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountStep]) -> ! {
+    let code = match wait(control, maps, missing, ground) {
         Ok(()) => 0,
         Err(failure) => {
             stage::report_failure(control, failure);
@@ -56,14 +58,25 @@ pub(crate) fn run(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) ->
     sys::exit_now(code)
 }
 
-fn wait(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) -> Result<(), Failure> {
-    let founded = stage::found(control, Some(maps.borrow()))
+fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountStep]) -> Result<(), Failure> {
+    let mut founded = sys::unshare_namespaces(missing)
+        .or_fail(Step::Namespaces)
+        .and_then(|()| stage::found(control, Some(maps.borrow())))
         .and_then(|host| stage::mount_all(host.as_fd(), None, ground, 0).map(|()| host));
+    let mut mounted = ground.len();
     let mut given: Vec<(OwnedFd, RawFd)> = vec![];
     let mut received = loop {
         match Message::receive_with_descriptors(control).or_fail(Step::Parcel)? {
             (Message::Given { target }, mut fds) if fds.len() == 1 => {
                 given.extend(fds.pop().map(|fd| (fd, target)));
+            }
+            (Message::Mounts, fds) if !fds.is_empty() => {
+                let steps = parcel::unpack_mounts(fds[0].as_fd()).or_fail(Step::Parcel)?;
+                let disowned = fds.get(1).map(AsFd::as_fd);
+                founded = founded.and_then(|host| {
+                    stage::mount_all(host.as_fd(), disowned, &steps, mounted).map(|()| host)
+                });
+                mounted += steps.len();
             }
             (Message::Parcel, fds) if !fds.is_empty() => break fds,
             _ => return Err(Errno::BADMSG).or_fail(Step::Parcel),
@@ -92,7 +105,7 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, ground: &[MountStep]) -> Result<()
         maps: None,
         landlocked: false,
         tied: false,
-        mounted: ground.len(),
+        mounted,
     };
     stage::furnish(&stage, host)
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::early;
 use crate::launch::{End, LaunchError, Sandboxed};
 use crate::plan::Plan;
 use crate::report::{Message, Step};
@@ -123,13 +122,9 @@ pub fn attend(
             Ok((Message::Listener { .. }, Some(fd))) => {
                 attendant.listener(&fd);
                 listener = Some(fd);
-                early::see_helper_off();
             }
             Ok((Message::Held, _)) => attendant.held(),
-            Ok((Message::Unsupervised, _)) => {
-                attendant.unsupervised();
-                early::see_helper_off();
-            }
+            Ok((Message::Unsupervised, _)) => attendant.unsupervised(),
             Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
             Ok((Message::Tripwire, Some(device))) => attendant.tripwire(device),
             Ok((Message::Processes, Some(processes))) => attendant.processes(processes),

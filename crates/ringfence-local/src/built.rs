@@ -24,8 +24,9 @@ use crate::host::Host;
 use crate::host_view::{self, OwnDirectory};
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
 use crate::limits::LimitPlan;
+use crate::looked_up::nobody_looked_up;
 use crate::scan::{self, Found};
-use crate::view::{self, View};
+use crate::view::{self, Rooms, View};
 
 /// What every launcher starts from.
 #[derive(Debug)]
@@ -132,20 +133,19 @@ impl Ground {
     /// root can read there is looked for and masked.
     fn view(&self, launcher: Launcher) -> Result<(View, Option<Arc<Strangers>>)> {
         let fs = &self.policy.filesystem;
-        let lay_out = |found: &Found| view::lay_out(fs, found, &self.cwd, self.precision != Precision::Off);
-        let is_root = rustix::process::geteuid().is_root();
+        let mut rooms = Rooms::new(fs, self.precision != Precision::Off)?;
+        let is_native = launcher == Launcher::Native;
         // The one file of it that somebody wants would be refused with the others.
-        if is_root
-            && launcher == Launcher::Native
-            && !scan::is_wanted(fs, Path::new("/etc"))
-            && let Ok(strangers) = Strangers::new(c"/etc")
-        {
-            let mut view = lay_out(&self.found)?;
-            if view.disown(c"/etc") {
-                return Ok((view, Some(Arc::new(strangers))));
-            }
+        let translated =
+            is_native && rustix::process::geteuid().is_root() && !scan::is_wanted(fs, Path::new("/etc"));
+        let strangers = if translated { Strangers::new(c"/etc").ok() } else { None };
+        let strangers = strangers.filter(|_| rooms.disown(c"/etc"));
+        if is_native {
+            early::build(rooms.mounts(), strangers.as_ref());
         }
-        Ok((lay_out(&self.found_with_roots_own())?, None))
+        let found =
+            if strangers.is_some() { Cow::Borrowed(&self.found) } else { self.found_with_roots_own() };
+        Ok((rooms.finish(fs, &found, &self.cwd)?, strangers.map(Arc::new)))
     }
 
     fn found_with_roots_own(&self) -> Cow<'_, Found> {
@@ -406,7 +406,7 @@ impl Built {
         let mut watched = Cow::Borrowed(&self.watched);
         if let Some(own) = &own {
             let (home, own_home) = (ground.host.home.clone(), own.places.home.clone());
-            let replaced = view::nobody_looked_up(&policy.filesystem).into_iter().collect();
+            let replaced = nobody_looked_up(&policy.filesystem).into_iter().collect();
             let usual = self.usual.clone();
             let mut landlocked = Vec::new();
             if let Some((_, rules)) = &mut plan.to_mut().landlock {

@@ -20,6 +20,8 @@ pub mod complete;
 pub mod doctor;
 pub mod environment;
 pub mod git;
+#[cfg(target_os = "linux")]
+mod ground;
 pub mod guest;
 #[cfg(target_os = "linux")]
 mod helper;
@@ -30,6 +32,8 @@ mod host_view;
 pub mod launcher;
 #[cfg(target_os = "linux")]
 mod limits;
+#[cfg(target_os = "linux")]
+mod looked_up;
 mod names;
 #[cfg(target_os = "linux")]
 pub mod native;
@@ -75,7 +79,7 @@ pub use streams::{CallersTerminal, Streams};
 /// known. See [`ringfence_linux::early`].
 #[cfg(target_os = "linux")]
 pub fn begin_sandbox() {
-    ringfence_linux::early::begin(view::ground());
+    ringfence_linux::early::begin(ground::ground());
 }
 
 /// For a program that makes sandboxes as long as it runs, first thing in its main thread: they are made from what it is

@@ -11,7 +11,9 @@ use ringfence_linux::plan::{BindAccess, LandlockRule, MountStep};
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result};
 
+use crate::ground::ground;
 use crate::host::everything;
+use crate::looked_up::nobody_looked_up;
 use crate::names::Names;
 use crate::scan::Found;
 
@@ -45,72 +47,82 @@ enum Node {
 /// long.
 type Nodes = BTreeMap<OsString, Node>;
 
-const DEVICES: [&CStr; 6] =
-    [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"];
-
-/// What every view begins with, whatever the policy: `/proc`, and a `/dev` with single harmless nodes. Binding the
-/// host's whole directory would let the sandbox open any device its user can.
-#[must_use]
-pub fn ground() -> Vec<MountStep> {
-    let mut steps = vec![MountStep::Dir { path: c"/dev".into(), mode: 0o755 }];
-    for device in DEVICES {
-        let [path, source, target] = [device, device, device].map(CString::from);
-        steps.push(MountStep::File { path });
-        steps.push(MountStep::Bind { source, target, access: BindAccess::Device });
-    }
-    steps.push(MountStep::Dir { path: c"/dev/pts".into(), mode: 0o755 });
-    steps.push(MountStep::Devpts { target: c"/dev/pts".into() });
-    for (target, path) in [
-        (c"pts/ptmx", c"/dev/ptmx"),
-        (c"/proc/self/fd", c"/dev/fd"),
-        (c"/proc/self/fd/0", c"/dev/stdin"),
-        (c"/proc/self/fd/1", c"/dev/stdout"),
-        (c"/proc/self/fd/2", c"/dev/stderr"),
-    ] {
-        steps.push(MountStep::Symlink { target: target.into(), path: path.into() });
-    }
-    steps.push(MountStep::Dir { path: c"/proc".into(), mode: 0o555 });
-    steps.push(MountStep::Proc { target: c"/proc".into() });
-    steps
-}
-
 /// Lays out the view. `cwd` must be visible in it. With a supervisor, writes to protected names in private
 /// directories are refused by it; without one, such names are occupied by files that can't be written.
 pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> Result<View> {
-    let mut view = View::default();
-    let nodes = collect_nodes(fs);
-    if supervised {
-        view.kept = kept(&nodes);
-    }
-    view.mounts = ground();
-    view.rule("/", Rights::List)?;
-    view.rule("/dev", Rights::Device)?;
-    view.rule("/dev/shm", Rights::Write)?;
-    view.rule("/proc", Rights::Read)?;
+    Rooms::new(fs, supervised)?.finish(fs, found, cwd)
+}
 
-    let mut placed = Nodes::new();
-    for made in ["/dev", "/proc"] {
-        placed.insert(OsString::from(made), Node::Private);
-    }
-    for (path, node) in nodes.iter().filter(|(path, _)| !placed.contains_key(*path)).collect::<Vec<_>>() {
-        view.place(&mut placed, Path::new(path), *node)?;
-    }
-    view.hide_siblings(&placed)?;
-    view.look_up_nobody(fs)?;
-    let mut names = Names::default();
-    for path in denied_paths(fs, found) {
-        if !names.lack(&path) {
-            view.mask(fs, &placed, &path)?;
+/// A view in which everything is shown and made that will be, and nothing is covered yet.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    view: View,
+    placed: Nodes,
+    supervised: bool,
+}
+
+impl Rooms {
+    pub(crate) fn new(fs: &Filesystem, supervised: bool) -> Result<Self> {
+        let mut view = View::default();
+        let nodes = collect_nodes(fs);
+        if supervised {
+            view.kept = kept(&nodes);
         }
-    }
-    view.protect(fs, found, &placed, supervised, &mut names)?;
-    for (path, node) in &placed {
-        if *node == Node::Passage {
-            view.mounts.push(MountStep::ReadOnly { target: c_path(Path::new(path))? });
+        view.mounts = ground();
+        view.rule("/", Rights::List)?;
+        view.rule("/dev", Rights::Device)?;
+        view.rule("/dev/shm", Rights::Write)?;
+        view.rule("/proc", Rights::Read)?;
+
+        let mut placed = Nodes::new();
+        for made in ["/dev", "/proc"] {
+            placed.insert(OsString::from(made), Node::Private);
         }
+        for (path, node) in nodes.iter().filter(|(path, _)| !placed.contains_key(*path)).collect::<Vec<_>>() {
+            view.place(&mut placed, Path::new(path), *node)?;
+        }
+        view.hide_siblings(&placed)?;
+        view.look_up_nobody(fs)?;
+        Ok(Self { view, placed, supervised })
     }
-    check_cwd(fs, &placed, cwd)?;
-    Ok(view)
+
+    /// What all of the view's mounts begin with.
+    pub(crate) fn mounts(&self) -> &[MountStep] {
+        &self.view.mounts
+    }
+
+    /// Lets nobody inside own what is shown at `target`; whether it is shown, as a whole.
+    pub(crate) fn disown(&mut self, target: &CStr) -> bool {
+        for step in &mut self.view.mounts {
+            if let MountStep::Bind { source, target: shown, access: access @ BindAccess::ReadOnly } = step
+                && source == shown
+                && shown.as_c_str() == target
+            {
+                *access = BindAccess::Disowned;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Covers what is denied and protected.
+    pub(crate) fn finish(self, fs: &Filesystem, found: &Found, cwd: &Path) -> Result<View> {
+        let Self { mut view, placed, supervised } = self;
+        let mut names = Names::default();
+        for path in denied_paths(fs, found) {
+            if !names.lack(&path) {
+                view.mask(fs, &placed, &path)?;
+            }
+        }
+        view.protect(fs, found, &placed, supervised, &mut names)?;
+        for (path, node) in &placed {
+            if *node == Node::Passage {
+                view.mounts.push(MountStep::ReadOnly { target: c_path(Path::new(path))? });
+            }
+        }
+        check_cwd(fs, &placed, cwd)?;
+        Ok(view)
+    }
 }
 
 /// What may be written of the host's; and the private places around it, since Landlock has no way to allow
@@ -200,20 +212,6 @@ fn matches_in_parent(pattern: &ringfence_model::PathPattern) -> Vec<PathBuf> {
 }
 
 impl View {
-    /// Lets nobody inside own what is shown at `target`; whether it is shown, as a whole.
-    pub(crate) fn disown(&mut self, target: &CStr) -> bool {
-        for step in &mut self.mounts {
-            if let MountStep::Bind { source, target: shown, access: access @ BindAccess::ReadOnly } = step
-                && source == shown
-                && shown.as_c_str() == target
-            {
-                *access = BindAccess::Disowned;
-                return true;
-            }
-        }
-        false
-    }
-
     fn dir(&mut self, path: &Path, mode: u32) -> Result<()> {
         self.mounts.push(MountStep::Dir { path: c_path(path)?, mode });
         Ok(())
@@ -435,29 +433,6 @@ fn is_unreadable(path: &Path) -> bool {
 enum Kind {
     Directory,
     File,
-}
-
-/// The file that tells the C library where to look users up, and what it must say when they are denied.
-pub(crate) fn nobody_looked_up(fs: &Filesystem) -> Option<(PathBuf, Vec<u8>)> {
-    const SWITCH: &str = "/etc/nsswitch.conf";
-    if fs.decide(Path::new("/etc/passwd"), Access::Read).allowed() {
-        return None;
-    }
-    let text = std::fs::read_to_string(SWITCH).ok()?;
-    let content = text.lines().map(without_files).collect::<Vec<_>>().join("\n") + "\n";
-    Some((SWITCH.into(), content.into_bytes()))
-}
-
-/// A line of nsswitch.conf that no longer sends user look-ups to the denied file.
-fn without_files(line: &str) -> String {
-    match line.split_once(':') {
-        Some((database @ ("passwd" | "shadow" | "gshadow"), sources)) => {
-            let kept: Vec<&str> =
-                sources.split_whitespace().filter(|source| !matches!(*source, "files" | "compat")).collect();
-            format!("{database}: {}", kept.join(" "))
-        }
-        _ => line.to_owned(),
-    }
 }
 
 /// The innermost placed node at or above `path`.

@@ -12,10 +12,16 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_ringfence");
 
 /// Runs the program where the kernel makes no more user namespaces. None where that cannot be arranged.
 fn without_user_namespaces(room: &Room, arguments: &[&str]) -> Option<Ran> {
+    without_namespaces("user", room, arguments)
+}
+
+/// The same for namespaces of another kind.
+fn without_namespaces(kind: &str, room: &Room, arguments: &[&str]) -> Option<Ran> {
     let plain = room.command(arguments);
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c"]);
-    command.arg("echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"").arg("sh").arg(PROGRAM);
+    let off = format!("echo 0 > /proc/sys/user/max_{kind}_namespaces && exec \"$@\"");
+    command.arg(off).arg("sh").arg(PROGRAM);
     command.args(arguments).current_dir(&room.project).env_clear().stdin(Stdio::null());
     for (name, value) in plain.get_envs() {
         if let Some(value) = value {
@@ -23,7 +29,7 @@ fn without_user_namespaces(room: &Room, arguments: &[&str]) -> Option<Ran> {
         }
     }
     let ran = Ran::of(command.output().unwrap());
-    if ran.stderr.contains("unshare failed") || ran.stderr.contains("max_user_namespaces: ") {
+    if ran.stderr.contains("unshare failed") || ran.stderr.contains("_namespaces: ") {
         ringfence_testing::lacks("user-namespaces", &ran.stderr);
         return None;
     }
@@ -60,6 +66,21 @@ fn any_launcher_can_be_asked_for() {
     room.configure(r#"{ "os": { "mode": "bubblewrap" } }"#);
     let result = room.run(&["run", "--json", "--", "true"]).expect(0).json();
     assert_eq!(result["sandbox"]["adapter"], "local/bwrap");
+}
+
+#[test]
+fn a_sandbox_that_lacks_a_namespace_is_not_used() {
+    let room = Room::new();
+    for kind in ["net", "mnt", "ipc"] {
+        let native = ["run", "--launcher", "native", "--", "touch", "ran"];
+        let Some(ran) = without_namespaces(kind, &room, &native) else { return };
+        ran.expect(125);
+        assert!(!room.project.join("ran").exists(), "{kind}");
+    }
+    let Some(ran) = without_namespaces("net", &room, &["run", "--json", "--", "true"]) else { return };
+    let result = ran.expect(0).json();
+    assert_eq!(result["sandbox"]["adapter"], "local/landlock", "{result}");
+    assert!(degraded(&result).contains("cannot create the sandbox's namespaces"), "{result}");
 }
 
 #[test]

@@ -2,21 +2,16 @@
 //!
 //! Runs between the clone and the command: nothing here allocates.
 
-use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags, RawDir};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
 
 use super::Trap;
 use crate::mounts;
 use crate::stage::open_target;
 use crate::sys::Sys;
-
-/// Where the whole of it hangs while its parts are laid out.
-const PLACE: &CStr = c"/.ringfence/traps";
 
 /// Opens the kernel's device. It must be opened in the user namespace that mounts it.
 pub(crate) fn open(host: BorrowedFd<'_>) -> Sys<OwnedFd> {
@@ -37,18 +32,12 @@ pub(crate) fn make(device: BorrowedFd<'_>) -> Sys<OwnedFd> {
     mounts::new_filesystem(c"fuse", &options, libc::MOUNT_ATTR_NODEV)
 }
 
-/// Covers every trap with its part of `whole`. One that has vanished needs none.
-pub(crate) fn lay_out(whole: BorrowedFd<'_>, traps: &[Trap]) -> Sys<()> {
-    rustix::fs::mkdir(PLACE, Mode::from_raw_mode(0o700))?;
-    mounts::attach(whole, open_target(PLACE)?.as_fd())?;
-    let laid_out = all_parts(traps);
-    rustix::mount::unmount(PLACE, UnmountFlags::DETACH)?;
-    rustix::fs::rmdir(PLACE)?;
-    laid_out
-}
-
-fn all_parts(traps: &[Trap]) -> Sys<()> {
-    let whole = rustix::fs::open(PLACE, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+/// Covers every trap with its part of `whole`. One that has vanished needs none. The whole hangs below the host's root
+/// meanwhile, with which it goes: each unmounting by itself makes the kernel wait for all processors.
+pub(crate) fn lay_out(host: BorrowedFd<'_>, whole: BorrowedFd<'_>, traps: &[Trap]) -> Sys<()> {
+    let place = mounts::any_directory(host)?;
+    mounts::attach(whole, mounts::directory(host, place, OFlags::PATH)?.as_fd())?;
+    let whole = mounts::directory(host, place, OFlags::RDONLY)?;
     // Listing it makes every part known at once; each by itself would be a request to the host and back.
     let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
     let mut entries = RawDir::new(&whole, &mut buffer);
