@@ -7,6 +7,7 @@ use crate::suite::support::Room;
 
 for_every_launcher! {
     nobody_sees_or_inherits_where_a_caller_is_kept,
+    who_hides_its_memory_opens_and_removes_files,
 }
 
 /// Runs shell text that must succeed, without any refusal that would trouble a person.
@@ -284,4 +285,26 @@ for look in [say, fork, thread, status, lambda: os.system('nproc')]: after_opens
     let ran = room.fenced("python3 look.py");
     assert_eq!(ran.stdout, String::from_utf8_lossy(&outside.unwrap().stdout), "{ran:?}");
     assert_eq!(ran.stdout.lines().count(), 5);
+}
+
+/// As agents of keys do. For an ordinary user that also hides what it has open.
+fn who_hides_its_memory_opens_and_removes_files(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write("plain", "content");
+    room.write(
+        "hide.py",
+        "import ctypes, os
+PR_SET_DUMPABLE = 4
+assert ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+here = os.open('.', os.O_RDONLY)
+os.mkdir('made', dir_fd=here)
+inside = os.open('made', os.O_RDONLY, dir_fd=here)
+os.close(os.open('file', os.O_CREAT | os.O_WRONLY, dir_fd=inside))
+os.unlink('file', dir_fd=inside)
+os.rmdir('made', dir_fd=here)
+print(os.read(os.open('plain', os.O_RDONLY, dir_fd=here), 100).decode())
+",
+    );
+    let ran = room.fenced("python3 hide.py");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "content\n"), "{ran:?}");
 }

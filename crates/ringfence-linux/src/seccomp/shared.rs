@@ -43,6 +43,11 @@ const NO_NETWORK: &str = "no network namespace holds it, and Landlock knows only
 const FAST_OPEN: &str = "connects without the call that Landlock and the supervisor see";
 const IPC: &str = "no IPC namespace: objects of the host's processes could be reached by number";
 
+/// The call returns zero, and nothing is done.
+const PRETENDED: Verdict = deny::errno(0);
+const READABLE: &str = "without a user namespace the supervisor could not read which files it wants to open; nobody inside can \
+                        read its memory anyway";
+
 const fn refuse(call: super::Call, reason: &'static str) -> Entry {
     answer(EACCES, call, &[], reason)
 }
@@ -69,6 +74,7 @@ const ALWAYS: &[Entry] = &[
     answer(NOT_SUPPORTED, call!(sendto), &[Test::any_of(3, MSG_FASTOPEN)], FAST_OPEN),
     answer(NOT_SUPPORTED, call!(sendmsg), &[Test::any_of(2, MSG_FASTOPEN)], FAST_OPEN),
     answer(NOT_SUPPORTED, call!(sendmmsg), &[Test::any_of(3, MSG_FASTOPEN)], FAST_OPEN),
+    answer(PRETENDED, call!(prctl), &[Test::int_is(0, libc::PR_SET_DUMPABLE.cast_unsigned())], READABLE),
     refuse(call!(shmget), IPC),
     refuse(call!(shmat), IPC),
     refuse(call!(shmctl), IPC),

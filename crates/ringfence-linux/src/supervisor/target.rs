@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, OsStr};
 use std::io::Write as _;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::call::{Last, PathArg};
+use super::network::take_descriptor;
 use super::walk::walk;
 use crate::sys::{self, Sys};
 
@@ -187,32 +188,58 @@ fn strip_alias<'a>(text: &'a [u8], alias: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn append_directory(tid: i32, dirfd: i32, into: &mut PathBuffer) -> Result<(), Unread> {
+    if dirfd == libc::AT_FDCWD {
+        return append_link(format_args!("/proc/{tid}/cwd"), into).map_err(Unread::from);
+    }
+    match append_link(format_args!("/proc/{tid}/fd/{dirfd}"), into) {
+        // It hides what it has open from its user. A copy of it tells the same.
+        Err(Unfound::Hidden) => {
+            let held = take_descriptor(tid, dirfd).ok_or(Unread::Nothing(Errno::BADF))?;
+            append_link(format_args!("/proc/self/fd/{}", held.as_raw_fd()), into).map_err(Unread::from)
+        }
+        appended => appended.map_err(Unread::from),
+    }
+}
+
+/// Why it is not known where a link of `/proc` leads.
+enum Unfound {
+    Hidden,
+    Unread(Unread),
+}
+
+impl From<Unfound> for Unread {
+    fn from(unfound: Unfound) -> Self {
+        match unfound {
+            Unfound::Hidden => Self::Nothing(Errno::BADF),
+            Unfound::Unread(unread) => unread,
+        }
+    }
+}
+
+fn append_link(name: std::fmt::Arguments<'_>, into: &mut PathBuffer) -> Result<(), Unfound> {
+    let nothing = |errno| Unfound::Unread(Unread::Nothing(errno));
     let mut link = [0_u8; 48];
     let mut cursor = &mut link[..47];
-    let written = if dirfd == libc::AT_FDCWD {
-        write!(cursor, "/proc/{tid}/cwd")
-    } else {
-        write!(cursor, "/proc/{tid}/fd/{dirfd}")
-    };
-    written.map_err(|_| Unread::Nothing(Errno::BADF))?;
-    let link = CStr::from_bytes_until_nul(&link).map_err(|_| Unread::Nothing(Errno::BADF))?;
+    cursor.write_fmt(name).map_err(|_| nothing(Errno::BADF))?;
+    let link = CStr::from_bytes_until_nul(&link).map_err(|_| nothing(Errno::BADF))?;
     let mut target = [0_u8; PATH_MAX];
     let length = match rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut target[..]) {
         Ok(length) if length < PATH_MAX => length,
-        Ok(_) | Err(Errno::NAMETOOLONG) => return Err(Unread::TooLong),
-        Err(_) => return Err(Unread::Nothing(Errno::BADF)),
+        Ok(_) | Err(Errno::NAMETOOLONG) => return Err(Unfound::Unread(Unread::TooLong)),
+        Err(Errno::ACCESS) => return Err(Unfound::Hidden),
+        Err(_) => return Err(nothing(Errno::BADF)),
     };
     let target = &target[..length];
     // A pipe or a socket is no place with a path, and neither is a deleted directory; but a directory may
     // just be called so.
     let deleted = || target.ends_with(DELETED) && rustix::fs::stat(link).is_ok_and(|stat| stat.st_nlink == 0);
     if !target.starts_with(b"/") {
-        return Err(Unread::Nothing(Errno::NOTDIR));
+        return Err(nothing(Errno::NOTDIR));
     }
     if deleted() {
-        return Err(Unread::Nothing(Errno::NOENT));
+        return Err(nothing(Errno::NOENT));
     }
-    if into.append(target) { Ok(()) } else { Err(Unread::TooLong) }
+    if into.append(target) { Ok(()) } else { Err(Unfound::Unread(Unread::TooLong)) }
 }
 
 /// What the kernel appends to the path of something that has no name any more.
@@ -339,7 +366,7 @@ fn open_beneath(root: BorrowedFd<'_>, path: &PathBuffer, last: Last, extra: Reso
 pub(crate) fn real_path(opened: &OwnedFd, into: &mut PathBuffer) -> Option<()> {
     let mut link = [0_u8; 40];
     let mut cursor = &mut link[..39];
-    write!(cursor, "/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(opened)).ok()?;
+    write!(cursor, "/proc/self/fd/{}", opened.as_raw_fd()).ok()?;
     let link = CStr::from_bytes_until_nul(&link).ok()?;
     let mut target = [0_u8; PATH_MAX];
     let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut target[..]).ok()?;
