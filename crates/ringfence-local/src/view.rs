@@ -375,6 +375,11 @@ impl View {
         Ok(())
     }
 
+    /// What is denied can be written as little as read.
+    fn is_masked(&self, path: &Path) -> bool {
+        self.fixed.iter().any(|masked| path.starts_with(masked))
+    }
+
     fn protect(
         &mut self,
         fs: &Filesystem,
@@ -408,7 +413,7 @@ impl View {
                     self.mounts.push(MountStep::Seal { target: c_path(path)? });
                     self.fixed.push(path.to_owned());
                 }
-                (Node::Private, _) if outer != path && !supervised => {
+                (Node::Private, _) if outer != path && !supervised && !self.is_masked(path) => {
                     self.mountpoint(Some((outer, node)), path, Kind::File)?;
                     self.mounts.push(MountStep::Seal { target: c_path(path)? });
                 }

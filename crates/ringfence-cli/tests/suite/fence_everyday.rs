@@ -308,3 +308,15 @@ print(os.read(os.open('plain', os.O_RDONLY, dir_fd=here), 100).decode())
     let ran = room.fenced("python3 hide.py");
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "content\n"), "{ran:?}");
 }
+
+#[test]
+fn a_home_in_the_project_is_no_hindrance() {
+    let room = Room::new();
+    let home = room.project.join("home");
+    std::fs::create_dir_all(home.join(".ringfence")).unwrap();
+    for precision in ["full", "writes", "off"] {
+        let mut command = room.command(&["run", "--no-gate", "--precision", precision, "--", "echo", "ran"]);
+        let output = command.env("HOME", &home).env_remove("RINGFENCE_HOME").output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{precision}: {output:?}");
+    }
+}
