@@ -275,16 +275,18 @@ def thread():
     other = threading.Thread(target=say)
     other.start()
     other.join()
-def status():
-    with open('/proc/self/status') as status:
+def status(name):
+    with open(name) as status:
         os.write(1, next(line for line in status if line.startswith('Cpus_allowed_list')).encode())
-for look in [say, fork, thread, status, lambda: os.system('nproc')]: after_opens(look)
+os.symlink('/proc/self/status', 'link')
+for look in [say, fork, thread, lambda: status('/proc/self/status'), lambda: status('link'), lambda: os.system('nproc')]: after_opens(look)
+os.unlink('link')
 ",
     );
     let outside = std::process::Command::new("python3").arg("look.py").current_dir(&room.project).output();
     let ran = room.fenced("python3 look.py");
     assert_eq!(ran.stdout, String::from_utf8_lossy(&outside.unwrap().stdout), "{ran:?}");
-    assert_eq!(ran.stdout.lines().count(), 5);
+    assert_eq!(ran.stdout.lines().count(), 6);
 }
 
 /// As agents of keys do. For an ordinary user that also hides what it has open.

@@ -10,7 +10,7 @@
 //! pointing (`O_PATH`), and writing, which Landlock or a read-only mount refuses wherever something denied can be.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,10 +40,9 @@ impl Supervisor<'_> {
         if !reads || self.watched.shared.is_some() || !self.opens_itself() {
             return None;
         }
-        // Both are the sandbox's own, and what is in them depends on who looks.
         let path = self.path.as_path();
         let is_name = self.path.ending() == Ending::Name || flags & libc::O_DIRECTORY != 0;
-        if self.path.is_dotted() || !is_name || path.starts_with("/proc") || path.starts_with("/dev") {
+        if self.path.is_dotted() || !is_name || depends_on_who_looks(path) {
             return None;
         }
         let decision = self.policy.decide(path, Access::Read);
@@ -83,7 +82,8 @@ impl Supervisor<'_> {
         let (file, kind) = opened.ok()?;
         target::real_path(&file, &mut self.real)?;
         let decision = self.policy.decide(self.real.as_path(), Access::Read);
-        let is_plain = matches!(kind, FileType::RegularFile | FileType::Directory);
+        let is_plain = matches!(kind, FileType::RegularFile | FileType::Directory)
+            && !depends_on_who_looks(self.real.as_path());
         (is_plain && self.is_systems_own(&decision)).then(|| Answer::Give(file, flags & libc::O_CLOEXEC != 0))
     }
 
@@ -135,6 +135,10 @@ impl Supervisor<'_> {
         };
         if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
             return Answer::Done(Err(Errno::EXIST));
+        }
+        if self.real.as_path().starts_with("/proc") {
+            // It may be what tells on which processors the caller may run.
+            self.handover.stay_apart();
         }
         if self.real.as_path() == "/dev/tty" {
             return self.terminal(notification.tid, flags);
@@ -260,6 +264,11 @@ impl Supervisor<'_> {
             errno => errno.unwrap_or(Errno::NOENT),
         }
     }
+}
+
+/// Both are the sandbox's own, and to us other things are in them than to the caller.
+fn depends_on_who_looks(path: &Path) -> bool {
+    path.starts_with("/proc") || path.starts_with("/dev")
 }
 
 fn open_held(held: &OwnedFd, flags: i32) -> Answer {
