@@ -47,7 +47,9 @@ if [[ $repository != /tmp/* ]]; then
 else
   environment+=("TMPDIR=$scratch/tmp")
 fi
-[[ -d $repository/target/tmp ]] && mount -t tmpfs -o mode=1777 tmpfs "$repository/target/tmp"
+for directory in "$repository"/target/tmp "$repository"/target/*/tmp; do
+  if [[ -d $directory ]]; then mount -t tmpfs -o mode=1777 tmpfs "$directory"; fi
+done
 
 failed=0
 while IFS=$'\t' read -r directory binary; do

@@ -1,5 +1,6 @@
 //! What the tests of the fence share: runs with a result, helpers in C, canaries on the host, skips that say so.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -145,12 +146,12 @@ impl Room {
     }
 }
 
-/// A program in C, compiled once for all tests.
+/// A program in C, compiled once for all tests and kept with what else was built.
 #[derive(Debug)]
 pub(crate) struct Helper {
     name: &'static str,
     source: &'static str,
-    built: OnceLock<(tempfile::TempDir, PathBuf)>,
+    built: OnceLock<PathBuf>,
 }
 
 impl Helper {
@@ -159,21 +160,30 @@ impl Helper {
     }
 
     fn built(&self) -> &Path {
-        let (_, path) = self.built.get_or_init(|| {
-            let directory = tempfile::tempdir().unwrap();
-            let (source, program) = (directory.path().join("helper.c"), directory.path().join(self.name));
-            std::fs::write(&source, self.source).unwrap();
-            let compiled = Command::new("gcc")
-                .args(["-O1", "-pthread", "-o"])
-                .args([&program, &source])
-                .output()
-                .unwrap_or_else(|error| {
-                    panic!("{}: {error}", "gcc is needed: apt-get install gcc libc6-dev")
-                });
-            assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-            (directory, program)
-        });
-        path
+        self.built.get_or_init(|| {
+            let kept = Path::new(env!("CARGO_TARGET_TMPDIR"));
+            let mut hasher = DefaultHasher::new();
+            self.source.hash(&mut hasher);
+            let program = kept.join(format!("{}-{:016x}", self.name, hasher.finish()));
+            if !program.exists() {
+                // Other tests may be doing the same.
+                let scratch = tempfile::tempdir_in(kept).unwrap();
+                std::fs::rename(self.compile(scratch.path()), &program).unwrap();
+            }
+            program
+        })
+    }
+
+    fn compile(&self, directory: &Path) -> PathBuf {
+        let (source, program) = (directory.join("helper.c"), directory.join(self.name));
+        std::fs::write(&source, self.source).unwrap();
+        let compiled = Command::new("gcc")
+            .args(["-O1", "-pthread", "-o"])
+            .args([&program, &source])
+            .output()
+            .unwrap_or_else(|error| panic!("{}: {error}", "gcc is needed: apt-get install gcc libc6-dev"));
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        program
     }
 
     /// What the helper says outside of any fence, to show that it can succeed at all.
