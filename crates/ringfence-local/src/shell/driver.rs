@@ -45,10 +45,10 @@ const QUICK: usize = 20;
 
 /// Leaves the command with all its loops. Out of functions there is a longer way, and what is about to begin
 /// must not: from here on every command is skipped and every function left, until none is left. Without a
-/// command there is nothing to leave: the signal came late. Nor may the condition of the loop be left, since that
-/// would end the loop.
+/// command there is nothing to leave: the signal came late. Where it comes twice, only the first one sees how it was
+/// before. Nor may the condition of the loop be left, since that would end the loop.
 const LEAVE: &str = "if [[ $__ringfence_on ]]; then \
-    __ringfence_undo=:$-; builtin shopt -q extdebug && __ringfence_undo=; \
+    [[ $__ringfence_undo ]] || builtin shopt -q extdebug || __ringfence_undo=:$-; \
     builtin shopt -s extdebug; builtin trap \"$__ringfence_skip\" DEBUG; \
     if [[ ! ${FUNCNAME+in} ]]; then __ringfence_on=; builtin continue 999; fi; fi";
 

@@ -526,6 +526,20 @@ fn much_output_is_capped_and_streamed() {
 }
 
 #[test]
+fn who_is_told_to_leave_again_on_the_way_out_leaves_nothing_behind() {
+    let room = room!();
+    for _ in 0..20 {
+        room.run(
+            "rm -f told; n=0; f() { if ((n++ < 500)); then f; else while :; do :; done; fi; :; }
+            (for i in {1..2000}; do kill -STKFLT $$; done; touch told) & f",
+        );
+        // Until then it is told to leave this, too.
+        while stdout(&room.run("[[ -e told ]] && echo told")) != "told\n" {}
+        assert_eq!(stdout(&room.run("shopt -q extdebug || echo ${-//[^TE]/}.")), ".\n");
+    }
+}
+
+#[test]
 fn a_timeout_ends_the_command_and_not_the_shell() {
     let room = room!();
     room.run("x=kept; sleep 1000 & echo $! > job");
