@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
+use super::kept::Kept;
 use super::notif::{self, Notification};
 
 /// Without a call for so long, a single caller goes. Longer than until the next tick of any usual clock: an earlier alarm
@@ -76,7 +76,7 @@ impl Handover {
     }
 
     fn keeps(&self, tid: i32) -> bool {
-        self.callers.iter().any(|kept| kept.thread.is_some_and(|thread| thread.as_raw_nonzero().get() == tid))
+        self.callers.iter().any(|kept| kept.is(tid))
     }
 
     /// Whoever is kept may go everywhere again.
@@ -157,37 +157,10 @@ fn no_room(listener: BorrowedFd<'_>, id: u64, errno: Errno) -> Result<(), Errno>
     }
 }
 
-/// A thread (this one, if none is named) that runs on this processor only, until this is dropped.
-#[derive(Debug)]
-struct Kept {
-    thread: Option<Pid>,
-    before: CpuSet,
-}
-
-impl Kept {
-    /// None where it may not run here, or runs nowhere else anyway.
-    fn here(thread: Option<Pid>) -> Option<Self> {
-        let before = sched_getaffinity(thread).ok()?;
-        let processor = sched_getcpu();
-        if before.count() < 2 || processor >= CpuSet::MAX_CPU || !before.is_set(processor) {
-            return None;
-        }
-        let mut here = CpuSet::new();
-        here.set(processor);
-        sched_setaffinity(thread, &here).ok()?;
-        Some(Self { thread, before })
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // One that is gone needs nothing.
-        let _ = sched_setaffinity(self.thread, &self.before);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+
     use super::*;
 
     fn processors(thread: Option<Pid>) -> CpuSet {

@@ -22,6 +22,7 @@ mod git_config;
 mod guise;
 mod handover;
 mod hidden;
+mod kept;
 mod mount_grant;
 mod network;
 pub mod notif;

@@ -23,8 +23,8 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
+use super::kept::Kept;
 use super::socket_table;
 use crate::mounts;
 use crate::plan::BindAccess;
@@ -197,8 +197,6 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Shows it. To be called by the thread that prepared it, which runs on one processor then until this is dropped.
     pub(super) fn show(&mut self) -> Result<(), Errno> {
-        // The two take turns. On another processor, which sleeps, each would have to be woken for its turn, and that
-        // takes longer than the turns.
         self.together = self.pid.and_then(Together::here);
         rustix::io::write(&self.go, &[1])?;
         self.hear()
@@ -233,33 +231,16 @@ impl Drop for Prepared {
 /// This thread and a helper of its, which run on one processor only until this is dropped.
 #[derive(Debug)]
 struct Together {
-    helper: Pid,
-    before: CpuSet,
+    _helper: Kept,
+    _own: Kept,
 }
 
 impl Together {
     /// None where they cannot be kept here; then it takes longer.
     fn here(helper: Pid) -> Option<Self> {
-        // The helper got the same from this thread.
-        let before = sched_getaffinity(None).ok()?;
-        let processor = sched_getcpu();
-        if processor >= CpuSet::MAX_CPU || !before.is_set(processor) {
-            return None;
-        }
-        let mut here = CpuSet::new();
-        here.set(processor);
-        let together = Self { helper, before };
-        sched_setaffinity(Some(helper), &here).ok()?;
-        sched_setaffinity(None, &here).ok()?;
-        Some(together)
-    }
-}
-
-impl Drop for Together {
-    fn drop(&mut self) {
-        // One that is gone needs nothing.
-        let _ = sched_setaffinity(Some(self.helper), &self.before);
-        let _ = sched_setaffinity(None, &self.before);
+        // First the one that says where.
+        let own = Kept::here(None)?;
+        Some(Self { _helper: Kept::here(Some(helper))?, _own: own })
     }
 }
 
@@ -350,6 +331,8 @@ fn make_directory(path: &CStr) -> Sys<()> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::sched_getaffinity;
+
     use super::*;
 
     #[test]
