@@ -8,7 +8,7 @@ use ringfence::config::EnvMap;
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Error, ErrorKind, Result};
 use ringfence::setup::Setup;
-use ringfence_gate::{Decision, Finding, Gate, Language, Options, Request, Verdict};
+use ringfence_gate::{Decision, Finding, Gate, Language, Request, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -26,11 +26,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode> {
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }
-    let config = &setup.loaded.config;
-    let options = Options::from_config(&config.safety, config.validation_strictness)
-        .and_then(|options| options.restricted_to(&config.allowed_commands, &config.blocked_commands))
-        .map_err(|error| Error::new(ErrorKind::Validation, error.to_string()))?;
-    let gate = Gate::new(options).reading_code_by(crate::gate::reader());
+    let gate = ringfence::gate::gate_of(&setup)?.reading_code_by(crate::gate::reader());
     let home = args.home.clone().unwrap_or_else(|| setup.home.to_string_lossy().into_owned());
     let cwd = args.cwd.clone().unwrap_or_else(|| setup.project.to_string_lossy().into_owned());
     if args.jsonl {
@@ -226,7 +222,7 @@ mod tests {
     use super::*;
 
     fn shown(code: &str) -> String {
-        let gate = Gate::new(Options::default());
+        let gate = Gate::new(ringfence_gate::Options::default());
         let verdict = gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project"));
         text(code, &verdict, Palette::plain())
     }

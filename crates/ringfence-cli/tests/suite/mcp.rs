@@ -463,3 +463,23 @@ fn installing_keeps_what_is_there() {
     room.write(room.home.join(".gemini/settings.json"), "{ broken");
     room.run(&["mcp", "install", "--client", "gemini"]).expect(2);
 }
+
+#[tokio::test]
+async fn lists_of_commands_hold_for_agents_too() {
+    let room = Room::new();
+    room.configure(r#"{ "blockedCommands": ["uname"] }"#);
+    let client = Agent::default().connect(&room).await;
+    for (tool, arguments) in [
+        ("bash", json!({ "command": "uname -s" })),
+        ("jobs", json!({ "action": "start", "command": "uname -s" })),
+    ] {
+        let refused = call(&client, tool, arguments).await;
+        assert_eq!(refused["data"]["reason"], "gate", "{tool}: {refused}");
+    }
+    client.cancel().await.unwrap();
+    room.configure(r#"{ "allowedCommands": ["ls"] }"#);
+    let client = Agent::default().connect(&room).await;
+    assert_eq!(call(&client, "bash", json!({ "command": "ls" })).await["ok"], true);
+    assert_eq!(call(&client, "bash", json!({ "command": "id -u" })).await["ok"], false);
+    client.cancel().await.unwrap();
+}

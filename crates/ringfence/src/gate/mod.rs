@@ -49,12 +49,8 @@ pub type AskFn<'a> = &'a dyn Fn(&str, &Verdict) -> Option<Answer>;
 impl Gatekeeper {
     /// The gate that a project's configuration describes.
     pub fn new(setup: &Arc<Setup>) -> Result<Self> {
-        let config = &setup.loaded.config;
-        let options = Options::from_config(&config.safety, config.validation_strictness)
-            .and_then(|options| options.restricted_to(&config.allowed_commands, &config.blocked_commands))
-            .map_err(|error| invalid_rule(&error))?;
         Ok(Self {
-            gate: Gate::new(options),
+            gate: gate_of(setup)?,
             setup: Arc::clone(setup),
             home: setup.home.to_string_lossy().into_owned(),
             project: setup.project.to_string_lossy().into_owned(),
@@ -146,6 +142,15 @@ impl Gatekeeper {
             left_to_the_fence(verdict, &policy.filesystem, !policy.network.allow_network)
         })
     }
+}
+
+/// The gate that a configuration describes, its lists of commands included. Nobody makes one in another way.
+pub fn gate_of(setup: &Setup) -> Result<Gate> {
+    let config = &setup.loaded.config;
+    let options = Options::from_config(&config.safety, config.validation_strictness)
+        .and_then(|options| options.restricted_to(&config.allowed_commands, &config.blocked_commands))
+        .map_err(|error| invalid_rule(&error))?;
+    Ok(Gate::new(options))
 }
 
 /// Whether everything that would be asked about is what a fence with these rules refuses, and asks about itself: a

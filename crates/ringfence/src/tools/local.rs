@@ -7,7 +7,6 @@ use std::time::Duration;
 use ringfence_fence::{CreateOptions, Registry};
 use ringfence_gate::reading::CodeReader;
 use ringfence_gate::risk::Risk;
-use ringfence_gate::{Gate, Options};
 use ringfence_ledger::{Redact, Secrets, Writer};
 use ringfence_local::approval::AskAbout;
 use ringfence_local::native::Native;
@@ -26,6 +25,7 @@ use super::room::Room;
 use super::router::Extensions;
 use super::toolbox::{Budget, Tools, ToolsOptions};
 use crate::containers;
+use crate::gate::gate_of;
 use crate::housekeeping::Housekeeper;
 use crate::manager::{Manager, ManagerOptions};
 use crate::permission::{ApprovalService, ConfigFileKeeper, Desk, DeskOptions, Keeper};
@@ -213,9 +213,7 @@ impl LocalTools {
         filesystem: Filesystem,
     ) -> Result<Tools> {
         let config = &setup.loaded.config;
-        let options = Options::from_config(&config.safety, config.validation_strictness)
-            .map_err(|error| Error::new(ErrorKind::InvalidConfig, error.to_string()))?;
-        let gate = Gate::new(options);
+        let gate = gate_of(setup)?;
         let gate = match self.code_reader {
             Some(reader) => gate.reading_code_by(reader),
             None => gate,
