@@ -388,6 +388,7 @@ struct Ledger {
 impl Ledger {
     fn new(setup: &Setup, request: &ExecRequest, judged: &Judged) -> Self {
         let options = WriterOptions {
+            redact: setup.secrets(&[]),
             on_problem: Box::new(|problem| report::say(&format!("warning: {}", problem.chain()))),
             ..WriterOptions::default()
         };

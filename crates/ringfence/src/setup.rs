@@ -3,8 +3,11 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use ringfence_ledger::{Redact, Secrets};
 use ringfence_model::config::{ConfigFile, Launcher, OsMode};
+use ringfence_model::environment::holds_secret;
 use ringfence_model::violation::annotate;
 use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result};
 
@@ -75,6 +78,15 @@ impl Setup {
     pub fn is_switched_off(&self) -> bool {
         let config = &self.loaded.config;
         !config.enabled || config.default_policy == ringfence_model::PolicyMode::None
+    }
+
+    /// Removes the values of the caller's variables that are named like secrets, and `more`, from whatever is recorded or
+    /// shown.
+    #[must_use]
+    pub fn secrets(&self, more: &[String]) -> Arc<dyn Redact> {
+        let named = self.env.iter().filter(|(name, _)| name.to_str().is_some_and(holds_secret));
+        let values = named.filter_map(|(_, value)| value.to_str().map(str::to_owned));
+        Arc::new(Secrets::new(values.chain(more.iter().cloned())))
     }
 
     /// Does what the configuration says about violations: how many are kept, whether any are, and whether

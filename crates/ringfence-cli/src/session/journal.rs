@@ -22,6 +22,7 @@ pub(crate) struct Journal {
 impl Journal {
     pub(crate) fn new(setup: &Setup) -> Self {
         let options = WriterOptions {
+            redact: setup.secrets(&[]),
             on_problem: Box::new(|problem| report::say(&format!("warning: {}", problem.chain()))),
             ..WriterOptions::default()
         };

@@ -1,5 +1,7 @@
 //! `ringfence log` and `ringfence violations`.
 
+use std::io::Write as _;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use ringfence::ledger::{ExecutionEnd, ExecutionStart, Ledger, Writer, WriterOptions, now_ms};
@@ -201,4 +203,30 @@ fn a_run_that_was_cut_off_is_visible() {
     let table = room.run(&["log", "--limit", "1"]).expect(0).stdout;
     assert!(table.contains("interrupted") && table.contains("sleep 60"), "{table}");
     assert!(commands(&room, &["log", "--failed"]).contains(&"sleep 60".to_owned()));
+}
+
+/// Everything that the ledger consists of, as bytes.
+fn ledger_bytes(room: &Room) -> Vec<u8> {
+    let files = std::fs::read_dir(&room.ringfence_home).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.is_file()).flat_map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+#[test]
+fn a_secret_in_a_command_is_recorded_nowhere() {
+    const SECRET: &str = "Zq9-treasure-value";
+    let room = Room::new();
+    let echo = format!("echo {SECRET} > /dev/null");
+    let with_secret = |arguments: &[&str]| {
+        let mut command = room.command(arguments);
+        command.env("MY_API_TOKEN", SECRET);
+        command
+    };
+    assert!(with_secret(&["run", "-c", &echo]).status().unwrap().success());
+    let mut session = with_secret(&["session"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let line = serde_json::json!({ "id": 1, "command": echo });
+    writeln!(session.stdin.take().unwrap(), "{line}").unwrap();
+    assert!(session.wait().unwrap().success());
+    let bytes = ledger_bytes(&room);
+    assert!(bytes.windows(10).any(|part| part == b"<redacted>"));
+    assert!(!bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
 }

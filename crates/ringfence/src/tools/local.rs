@@ -7,11 +7,10 @@ use std::time::Duration;
 use ringfence_fence::{CreateOptions, Registry};
 use ringfence_gate::reading::CodeReader;
 use ringfence_gate::risk::Risk;
-use ringfence_ledger::{Redact, Secrets, Writer};
+use ringfence_ledger::Writer;
 use ringfence_local::approval::AskAbout;
 use ringfence_local::native::Native;
 use ringfence_model::config::{Ask, WorkspaceAccess};
-use ringfence_model::environment::holds_secret;
 use ringfence_model::{Error, ErrorKind, Filesystem, Result};
 use ringfence_workspace::{Mode, Workspace, WorkspaceOptions};
 
@@ -185,9 +184,7 @@ impl LocalTools {
 
     fn desk(&self, setup: &Setup) -> Arc<Desk> {
         let config = &setup.loaded.config;
-        let named = setup.env.iter().filter(|(name, _)| name.to_str().is_some_and(holds_secret));
-        let values = named.filter_map(|(_, value)| value.to_str().map(str::to_owned));
-        let secrets: Arc<dyn Redact> = Arc::new(Secrets::new(values.chain(self.secrets.iter().cloned())));
+        let secrets = setup.secrets(&self.secrets);
         let journal = Arc::new(Journal::new(self.ledger.clone(), secrets, self.session_key.clone()));
         Arc::new(Desk::new(
             DeskOptions {
