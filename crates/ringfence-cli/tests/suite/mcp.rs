@@ -483,3 +483,32 @@ async fn lists_of_commands_hold_for_agents_too() {
     assert_eq!(call(&client, "bash", json!({ "command": "id -u" })).await["ok"], false);
     client.cancel().await.unwrap();
 }
+
+#[tokio::test]
+async fn refusals_of_file_tools_and_of_the_tool_policy_are_remembered() {
+    let room = Room::new();
+    room.write(".env", "TOKEN=1\n");
+    room.write(".git/hooks/other", "");
+    room.configure(r#"{ "ask": "never", "tools": { "deny": ["search"] } }"#);
+    let client = Agent::default().connect(&room).await;
+    for (tool, arguments) in [
+        ("read", json!({ "path": ".env" })),
+        ("write", json!({ "path": ".git/hooks/x", "content": "" })),
+        ("read", json!({ "path": "../../../x" })),
+        ("search", json!({ "text": "x" })),
+    ] {
+        assert_eq!(call(&client, tool, arguments).await["ok"], false);
+    }
+    client.cancel().await.unwrap();
+    let ran = room.run(&["violations", "--jsonl"]);
+    let rows = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut resources: Vec<String> =
+        rows.map(|row| row["violation"]["resource"].as_str().unwrap().to_owned()).collect();
+    resources.sort_unstable();
+    let mut want = [".env", ".git/hooks/x", "../../../x"]
+        .map(|path| room.project.join(path).display().to_string())
+        .to_vec();
+    want.push("search".to_owned());
+    want.sort_unstable();
+    assert_eq!(resources, want, "{}", ran.stdout);
+}

@@ -1,10 +1,11 @@
 //! Tools for files: the decision, the call, and a person where the fence's rules refuse.
 
 use ringfence_gate::policy::Tool;
-use ringfence_model::{Decision, Grant, Result};
+use ringfence_model::{Decision, Error, ErrorKind, Grant, Operation, Result, Violation, ViolationKind};
 use serde_json::Value;
 
 use super::files::FileCall;
+use super::guard::refusal;
 use super::journal::CallRef;
 use super::result::ToolResult;
 use super::run::refused;
@@ -34,16 +35,27 @@ impl Tools {
                 Ok(result) => return Ok(result),
                 Err(failed) => failed,
             };
-            let Some(stopped) = stopped.filter(|stopped| desk.asks_about(Some(stopped.reason()))) else {
+            let Some(stopped) = stopped else {
+                // One that leaves the workspace was refused by no rule about it, but refused.
+                if error.kind == ErrorKind::PathTraversal {
+                    desk.journal().refused(self.left_the_workspace(file, &error));
+                }
                 return Err(error);
             };
+            if !desk.asks_about(Some(stopped.reason())) {
+                desk.journal().refused(stopped.violation());
+                return Err(error);
+            }
             let question = stopped.question(file.sentence());
             let permission = Permission::access(&call.tool, &question, desk.redact());
             let outcome = desk.ask(permission.clone(), call);
             match outcome.answer.decision {
                 Decision::AllowOnce => once.push(question.grant),
                 Decision::AllowSession | Decision::AllowPermanent => {}
-                Decision::Deny | Decision::Abort => return Ok(refused(&permission, &outcome)),
+                Decision::Deny | Decision::Abort => {
+                    desk.journal().refused(stopped.violation());
+                    return Ok(refused(&permission, &outcome));
+                }
             }
         }
         Ok(self
@@ -51,5 +63,10 @@ impl Tools {
             .files
             .call(file, own.as_deref(), &desk.granted(), &once)
             .unwrap_or_else(|(error, _)| ToolResult::of_error(&error)))
+    }
+
+    fn left_the_workspace(&self, file: &FileCall, error: &Error) -> Violation {
+        let path = self.workspace().join(file.path()).display().to_string();
+        refusal(ViolationKind::PathAccessDenied, Operation::Open, path, error.chain())
     }
 }

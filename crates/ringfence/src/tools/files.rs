@@ -226,6 +226,18 @@ impl FileCall {
         }
     }
 
+    /// As it was typed; of a patch nothing.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Self::Read(args) => &args.path,
+            Self::Write(args) => &args.path,
+            Self::Edit(args) => &args.path,
+            Self::ApplyPatch(_) => "",
+            Self::List(args) => &args.path,
+            Self::Search(args) => &args.path,
+        }
+    }
+
     pub(crate) fn writes(&self) -> bool {
         match self {
             Self::Write(_) | Self::Edit(_) | Self::ApplyPatch(_) => true,

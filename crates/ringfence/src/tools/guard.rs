@@ -85,39 +85,56 @@ impl Refused {
 
     /// The question that it becomes.
     pub(crate) fn question(&self, command: String) -> Question {
-        let kind = match self.reason {
-            DenyReason::Denied => ViolationKind::SensitiveFileAccess,
-            DenyReason::Protected | DenyReason::ReadOnly | DenyReason::Unlisted => {
-                ViolationKind::PathAccessDenied
-            }
-        };
         let grant = Grant {
             path: self.path.clone(),
             access: self.access,
             scope: GrantScope::Once,
             recursive: self.path.is_dir(),
         };
-        Question { violation: self.violation(kind), command, grant }
+        Question { violation: self.violation(), command, grant }
     }
 
-    fn violation(&self, kind: ViolationKind) -> Violation {
+    /// As it is recorded.
+    pub(crate) fn violation(&self) -> Violation {
+        let kind = match self.reason {
+            DenyReason::Denied => ViolationKind::SensitiveFileAccess,
+            DenyReason::Protected | DenyReason::ReadOnly | DenyReason::Unlisted => {
+                ViolationKind::PathAccessDenied
+            }
+        };
         let (rule, rule_source) = self.rule.clone().unzip();
         Violation {
-            kind,
-            severity: kind.default_severity(),
-            operation: Operation::Open,
-            resource: self.path.display().to_string(),
             access: Some(self.access),
             reason: Some(self.reason),
             rule,
             rule_source,
-            pid: None,
-            program: None,
-            argv: vec![],
-            time_ms: now_ms(),
-            certain: true,
-            blocked: true,
-            message: self.sentence(),
+            ..refusal(kind, Operation::Open, self.path.display().to_string(), self.sentence())
         }
+    }
+}
+
+/// What a tool refused by itself, as it is recorded.
+pub(crate) fn refusal(
+    kind: ViolationKind,
+    operation: Operation,
+    resource: String,
+    message: String,
+) -> Violation {
+    Violation {
+        kind,
+        severity: kind.default_severity(),
+        operation,
+        resource,
+        access: None,
+        reason: None,
+        rule: None,
+        rule_source: None,
+        pid: None,
+        program: None,
+        argv: vec![],
+        time_ms: now_ms(),
+        certain: true,
+        blocked: true,
+        message,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringfence_ledger::{
     Decided, Event, ExecutionEnd, ExecutionId, ExecutionStart, Granted, Redact, Writer, now_ms,
 };
-use ringfence_model::{Command, Decision, Error, ExecResult, GrantScope};
+use ringfence_model::{Command, Decision, Error, ExecResult, GrantScope, Violation};
 
 use super::event::ToolEvent;
 use crate::permission::{Answer, Permission, PermissionKind};
@@ -117,6 +117,13 @@ impl Journal {
             ledger.start(start);
         }
         id
+    }
+
+    /// Something was refused before anything ran.
+    pub(crate) fn refused(&self, violation: Violation) {
+        if let Some(ledger) = &self.ledger {
+            ledger.violation(None, violation);
+        }
     }
 
     /// What began in the background has ended.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ringfence_gate::Gate;
 use ringfence_gate::risk::Risk;
 use ringfence_model::config::SafetyConfig;
-use ringfence_model::{Decision, ErrorKind, Filesystem, Result};
+use ringfence_model::{Decision, ErrorKind, Filesystem, Operation, Result, ViolationKind};
 use ringfence_workspace::{Mode, Workspace};
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ use super::catalogue::{self, Effect, ToolSpec};
 use super::event::ToolEvent;
 use super::executors::Executors;
 use super::files::{FileCall, Files};
+use super::guard::refusal;
 use super::journal::{CallRef, Listener};
 use super::languages::Languages;
 use super::policy::ToolPolicy;
@@ -245,6 +246,9 @@ impl Tools {
             return Ok(ToolResult::failed(ErrorKind::NotFound, text));
         };
         if let Some(why) = self.refusal(&spec) {
+            let (kind, operation) = (ViolationKind::CommandBlocked, Operation::Execute);
+            let violation = refusal(kind, operation, spec.name.to_owned(), why.clone());
+            self.shared.desk.journal().refused(violation);
             return Ok(ToolResult::failed(ErrorKind::Permission, why).with("reason", "tool_policy"));
         }
         match spec.name {
