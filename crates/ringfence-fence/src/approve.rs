@@ -21,6 +21,8 @@ pub struct Question {
     pub command: String,
     /// The smallest grant that would have let it through.
     pub grant: Grant,
+    /// Whose request the command was; see [`ExecRequest::call`](ringfence_model::ExecRequest).
+    pub call: Option<String>,
 }
 
 /// Answers questions. The answer to a question that is not answered in time is no.
@@ -84,6 +86,18 @@ impl<F: Fn(&Question) -> Decision + Send + Sync> Approver for Callback<F> {
     }
 }
 
+/// Waits for a future on this thread, without a runtime, however long it takes: what is waited for has limits of its
+/// own.
+pub fn block_on<T>(future: BoxFuture<'_, T>) -> T {
+    const LONG: Duration = Duration::from_secs(24 * 60 * 60);
+    let mut future = future;
+    loop {
+        if let Some(value) = wait_for(Box::pin(future.as_mut()), LONG) {
+            return value;
+        }
+    }
+}
+
 /// Waits for a future on this thread, without a runtime; none when the time is over.
 pub fn wait_for<T>(future: BoxFuture<'_, T>, timeout: Duration) -> Option<T> {
     struct Unpark(std::thread::Thread);
@@ -139,6 +153,7 @@ mod tests {
                 scope: GrantScope::Once,
                 recursive: false,
             },
+            call: None,
         }
     }
 

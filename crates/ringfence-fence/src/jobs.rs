@@ -1,5 +1,8 @@
 //! Commands that go on in the background while others run.
 
+use std::time::Duration;
+
+pub use ringfence_model::TerminalSize;
 use ringfence_model::{ExecRequest, Result};
 
 use crate::BoxFuture;
@@ -38,13 +41,6 @@ impl JobOutput {
     }
 }
 
-/// The size of a terminal, in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TerminalSize {
-    pub rows: u16,
-    pub columns: u16,
-}
-
 /// The background commands of one sandbox. They end with it. One with `tty` has a terminal of its own.
 pub trait Jobs: Send + Sync + std::fmt::Debug {
     fn start(&self, request: ExecRequest) -> BoxFuture<'_, Result<JobInfo>>;
@@ -69,4 +65,28 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
 
     /// Waits for its end.
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobInfo>>;
+
+    /// Tells what it writes as it comes, until it has ended. For a thread of one's own: it is held meanwhile.
+    fn follow<'a>(&'a self, id: &'a str, tell: OutputSink<'a>) -> BoxFuture<'a, Result<JobInfo>> {
+        Box::pin(async move {
+            let mut offset = 0;
+            loop {
+                let piece = self.read(id, offset, PIECE).await?;
+                offset = piece.next_offset();
+                match (piece.bytes.is_empty(), piece.job.state) {
+                    (false, _) => tell(piece.bytes),
+                    (true, JobState::Ended { .. }) => return Ok(piece.job),
+                    (true, JobState::Running) => std::thread::sleep(GLANCE),
+                }
+            }
+        })
+    }
 }
+
+/// Hears what a job writes.
+pub type OutputSink<'a> = &'a (dyn Fn(Vec<u8>) + Send + Sync);
+
+/// How often is looked for what a job wrote, where it does not tell by itself.
+const GLANCE: Duration = Duration::from_millis(20);
+/// As much output as is told at once.
+const PIECE: usize = 1 << 20;

@@ -12,6 +12,7 @@ pub mod files;
 pub mod jobs;
 pub mod lasting;
 mod registry;
+mod ticket;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,17 +20,19 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringfence_model::{
     Assurance, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Grant, Policy, Result,
 };
 
 pub use approval::Approval;
-pub use approve::{Approver, Question, wait_for};
+pub use approve::{Approver, Question, block_on, wait_for};
 pub use files::SandboxFiles;
 pub use jobs::Jobs;
 pub use lasting::{Lasting, LastingSandbox};
 pub use registry::{ProviderFactory, Registry};
+pub use ticket::{Ticket, Waker};
 
 /// The futures of the fence traits: boxed, because providers are chosen at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -138,6 +141,22 @@ pub trait Sandbox: Send + Sync + std::fmt::Debug {
         events: EventSink<'a>,
     ) -> BoxFuture<'a, Result<ExecResult>>;
 
+    /// Runs a command on this thread and waits for its end; `ticket` cancels it at any time.
+    fn run(&self, ticket: &Ticket, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
+        if ticket.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "cancelled before it ran"));
+        }
+        let mut running = self.execute(request.clone(), events);
+        loop {
+            if let Some(outcome) = wait_for(Box::pin(running.as_mut()), GLANCE) {
+                return outcome;
+            }
+            if ticket.is_cancelled() {
+                block_on(self.cancel())?;
+            }
+        }
+    }
+
     /// Ends everything that runs inside and frees what the sandbox held. Repeating it is harmless.
     fn dispose(&self) -> BoxFuture<'_, Result<()>>;
 
@@ -163,6 +182,11 @@ pub trait Sandbox: Send + Sync + std::fmt::Debug {
         not_supported("have several shells")
     }
 
+    /// The policy as it is enforced, with everything that the fence added; none where that is not known.
+    fn policy(&self) -> Option<&Policy> {
+        None
+    }
+
     /// Its background commands; none where it can't have any.
     fn jobs(&self) -> Option<&dyn Jobs> {
         None
@@ -173,6 +197,9 @@ pub trait Sandbox: Send + Sync + std::fmt::Debug {
         None
     }
 }
+
+/// How often is looked whether a command was cancelled, where the sandbox does not wait for that by itself.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// When a grant holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

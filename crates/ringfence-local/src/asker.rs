@@ -50,7 +50,12 @@ impl Asker {
     }
 
     fn question(&self, violation: &Violation, grant: &Grant) -> Question {
-        Question { violation: violation.clone(), command: self.command.clone(), grant: grant.clone() }
+        Question {
+            violation: violation.clone(),
+            command: self.command.clone(),
+            grant: grant.clone(),
+            call: None,
+        }
     }
 }
 

@@ -40,6 +40,23 @@ pub struct ExecRequest {
     pub timeout_ms: Option<u64>,
     /// Run on a terminal of its own.
     pub tty: bool,
+    /// The size of that terminal; none: 24 rows of 80 columns.
+    pub size: Option<TerminalSize>,
+    /// Whose request this is. Questions that the fence asks meanwhile name it.
+    pub call: Option<String>,
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub rows: u16,
+    pub columns: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        Self { rows: 24, columns: 80 }
+    }
 }
 
 impl ExecRequest {
@@ -55,7 +72,16 @@ impl ExecRequest {
 
     #[must_use]
     pub fn new(command: Command) -> Self {
-        Self { command, cwd: None, env: BTreeMap::new(), stdin: Stdin::Empty, timeout_ms: None, tty: false }
+        Self {
+            command,
+            cwd: None,
+            env: BTreeMap::new(),
+            stdin: Stdin::Empty,
+            timeout_ms: None,
+            tty: false,
+            size: None,
+            call: None,
+        }
     }
 }
 

@@ -35,7 +35,9 @@ pub mod violation;
 pub use config::{SandboxBuilder, SandboxConfig};
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
 pub use error::{Error, ErrorKind, Result};
-pub use exec::{Assurance, Command, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Stdin, Usage};
+pub use exec::{
+    Assurance, Command, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Stdin, TerminalSize, Usage,
+};
 pub use grant::{Decision, Grant, GrantScope};
 pub use limits::Limits;
 pub use pattern::PathPattern;

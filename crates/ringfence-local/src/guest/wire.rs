@@ -9,7 +9,8 @@ use ringfence_fence::Approval;
 use ringfence_fence::approval::AskAbout;
 use ringfence_fence::approve::Answered;
 use ringfence_model::{
-    Assurance, Command, Decision, Error, ErrorKind, ExecRequest, ExecResult, Grant, Policy, Stdin, Violation,
+    Assurance, Command, Decision, Error, ErrorKind, ExecRequest, ExecResult, Grant, Policy, Stdin,
+    TerminalSize, Violation,
 };
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +105,8 @@ pub struct Request {
     timeout_ms: Option<u64>,
     #[serde(default)]
     tty: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    size: Option<(u16, u16)>,
 }
 
 impl From<ExecRequest> for Request {
@@ -119,7 +122,8 @@ impl From<ExecRequest> for Request {
             Stdin::Empty | Stdin::Inherit => None,
         };
         let (cwd, env, timeout_ms, tty) = (request.cwd, request.env, request.timeout_ms, request.tty);
-        Self { shell, argv, cwd, env, stdin, timeout_ms, tty }
+        let size = request.size.map(|size| (size.rows, size.columns));
+        Self { shell, argv, cwd, env, stdin, timeout_ms, tty, size }
     }
 }
 
@@ -135,6 +139,8 @@ impl From<Request> for ExecRequest {
             stdin: request.stdin.map_or(Stdin::Empty, |bytes| Stdin::Bytes(bytes.0)),
             timeout_ms: request.timeout_ms,
             tty: request.tty,
+            size: request.size.map(|(rows, columns)| TerminalSize { rows, columns }),
+            call: None,
             command,
         }
     }

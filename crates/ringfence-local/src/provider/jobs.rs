@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ringfence_fence::BoxFuture;
-use ringfence_fence::jobs::{JobInfo, JobOutput, Jobs as FenceJobs, TerminalSize};
+use ringfence_fence::jobs::{JobInfo, JobOutput, Jobs as FenceJobs, OutputSink, TerminalSize};
 use ringfence_model::{ExecRequest, Result};
 
 use crate::offload::offload;
@@ -23,6 +23,11 @@ impl LocalJobs {
         Self { jobs: Arc::new(Jobs::new(sandbox)), like }
     }
 
+    /// The same jobs; those that are started here begin like another shell.
+    pub(crate) fn like(&self, shell: Arc<Shell>) -> Self {
+        Self { jobs: Arc::clone(&self.jobs), like: shell }
+    }
+
     /// What may take a while, on a thread of its own.
     fn elsewhere<'a, T: Send + 'static>(
         &'a self,
@@ -40,9 +45,7 @@ fn at_once<'a, T: Send + 'a>(value: Result<T>) -> BoxFuture<'a, Result<T>> {
 impl FenceJobs for LocalJobs {
     fn start(&self, request: ExecRequest) -> BoxFuture<'_, Result<JobInfo>> {
         let like = Arc::clone(&self.like);
-        self.elsewhere(move |jobs| {
-            jobs.start(&request, &JobOptions { like: Some(&like), ..JobOptions::default() })
-        })
+        self.elsewhere(move |jobs| jobs.start(&request, &JobOptions { like: Some(&like) }))
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<JobInfo>>> {
@@ -73,5 +76,9 @@ impl FenceJobs for LocalJobs {
     fn wait<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<JobInfo>> {
         let id = id.to_owned();
         self.elsewhere(move |jobs| jobs.wait(&id))
+    }
+
+    fn follow<'a>(&'a self, id: &'a str, tell: OutputSink<'a>) -> BoxFuture<'a, Result<JobInfo>> {
+        Box::pin(async move { self.jobs.follow(id, tell) })
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Hooks, Jobs, Sandbox};
+use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Hooks, Jobs, Sandbox, Ticket};
 use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Policy, Result};
 
 use super::jobs::LocalJobs;
@@ -22,7 +22,6 @@ const LEAST_OPEN_FILES: u64 = 128;
 pub struct LocalSandbox {
     native: Arc<Native>,
     shared: SharedSandbox,
-    jobs: LocalJobs,
     options: ShellOptions,
     main: LocalShell,
     named: Mutex<BTreeMap<String, Arc<LocalShell>>>,
@@ -48,20 +47,13 @@ impl LocalSandbox {
         let turns = Turns::new(shell);
         let jobs = LocalJobs::new(shared.clone(), Arc::clone(turns.shell()));
         Ok(Self {
-            main: LocalShell { id: new_id(super::KIND)?, turns },
+            main: LocalShell { id: new_id(super::KIND)?, turns, jobs },
             native,
-            jobs,
             shared,
             options: shell_options,
             named: Mutex::default(),
             making: tokio::sync::Mutex::default(),
         })
-    }
-
-    /// The policy as it is enforced.
-    #[must_use]
-    pub fn policy(&self) -> &Policy {
-        self.native.policy()
     }
 
     fn named(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<LocalShell>>> {
@@ -86,6 +78,10 @@ impl Sandbox for LocalSandbox {
         self.main.execute(request, events)
     }
 
+    fn run(&self, ticket: &Ticket, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
+        self.main.run(ticket, request, events)
+    }
+
     fn dispose(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let _making = self.making.lock().await;
@@ -107,8 +103,12 @@ impl Sandbox for LocalSandbox {
         self.main.is_alive()
     }
 
+    fn policy(&self) -> Option<&Policy> {
+        Some(self.native.policy())
+    }
+
     fn jobs(&self) -> Option<&dyn Jobs> {
-        Some(&self.jobs)
+        self.main.jobs()
     }
 
     fn shell<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<dyn Sandbox>>> {
@@ -124,7 +124,9 @@ impl Sandbox for LocalSandbox {
             let (shared, options) = (self.shared.clone(), self.options.clone());
             let shell = offload(move || Shell::start_in(&shared, options)).await??;
             let id = format!("{}/{name}", self.main.id);
-            let shell = Arc::new(LocalShell { id, turns: Turns::new(shell) });
+            let turns = Turns::new(shell);
+            let jobs = self.main.jobs.like(Arc::clone(turns.shell()));
+            let shell = Arc::new(LocalShell { id, turns, jobs });
             self.named().insert(name.to_owned(), Arc::clone(&shell));
             Ok(shell as Arc<dyn Sandbox>)
         })
@@ -136,6 +138,7 @@ impl Sandbox for LocalSandbox {
 struct LocalShell {
     id: String,
     turns: Turns,
+    jobs: LocalJobs,
 }
 
 impl Sandbox for LocalShell {
@@ -156,6 +159,18 @@ impl Sandbox for LocalShell {
             let visit = request.cwd.as_deref().map(visit).transpose()?;
             self.turns.execute(visit, in_its_place(request)?, events).await
         })
+    }
+
+    fn run(&self, ticket: &Ticket, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
+        let visit = request.cwd.as_deref().map(visit).transpose()?;
+        if request.cwd.is_none() && request.env.is_empty() {
+            return self.turns.run(ticket, None, request, events);
+        }
+        self.turns.run(ticket, visit, &in_its_place(request.clone())?, events)
+    }
+
+    fn jobs(&self) -> Option<&dyn Jobs> {
+        Some(&self.jobs)
     }
 
     fn dispose(&self) -> BoxFuture<'_, Result<()>> {

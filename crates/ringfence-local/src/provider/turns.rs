@@ -81,6 +81,22 @@ impl Turns {
         ended.map_err(|error| self.explained(error))
     }
 
+    /// As [`execute`](Self::execute), on the thread of a caller that waits: the shell itself lets one in after the other.
+    pub(crate) fn run(
+        &self,
+        ticket: &Ticket,
+        before: Option<ExecRequest>,
+        request: &ExecRequest,
+        events: EventSink<'_>,
+    ) -> Result<ExecResult> {
+        if !self.is_alive() {
+            return Err(gone());
+        }
+        let ready = before.map_or(Ok(()), |before| succeed(&self.shell, ticket, &before));
+        let ended = ready.and_then(|()| self.shell.execute_as(ticket, request, events));
+        ended.map_err(|error| self.explained(error))
+    }
+
     /// A shell that was closed in between has run nothing.
     fn explained(&self, error: Error) -> Error {
         if self.is_alive() || error.kind != ErrorKind::NotFound { error } else { gone() }
@@ -91,6 +107,7 @@ impl Turns {
         if let Some(ticket) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
             ticket.cancel();
         }
+        self.shell.cancel();
     }
 
     pub(crate) async fn dispose(&self) -> Result<()> {

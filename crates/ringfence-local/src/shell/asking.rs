@@ -16,7 +16,8 @@ use crate::shell::session::Control;
 pub(crate) struct Desk {
     approval: Approval,
     control: Arc<Control>,
-    command: Mutex<String>,
+    /// The command that runs, and whose request it was.
+    command: Mutex<(String, Option<String>)>,
     turn: AtomicU64,
     /// What holds for the session, also when its bash is replaced.
     granted: Mutex<Vec<Grant>>,
@@ -34,9 +35,10 @@ impl Desk {
     }
 
     /// Questions are about this command from now on.
-    pub(crate) fn turn_to(&self, command: &str) {
+    pub(crate) fn turn_to(&self, command: &str, call: Option<&str>) {
         self.turn.fetch_add(1, Ordering::AcqRel);
-        command.clone_into(&mut self.command.lock().unwrap_or_else(PoisonError::into_inner));
+        let now = (command.to_owned(), call.map(str::to_owned));
+        *self.command.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
     /// For one sandbox, whose refusals go to `feed`.
@@ -83,8 +85,8 @@ impl Approver for Desk {
             if self.has_granted(&question.grant) {
                 return Decision::AllowSession;
             }
-            let command = self.command.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let question = Question { command, ..question.clone() };
+            let (command, call) = self.command.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let question = Question { command, call, ..question.clone() };
             match self.approval.approver.ask(&question).await {
                 // The command ends; its shell need not.
                 Decision::Abort => {

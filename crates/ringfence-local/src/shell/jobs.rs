@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::jobs::{JobInfo, JobOutput, JobState, TerminalSize};
 use ringfence_linux::warden::GRACE;
-use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, Result};
+use ringfence_model::{Error, ErrorKind, ExecRequest, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -17,7 +17,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::relay;
 use crate::shell::driver;
 use crate::shell::live::{Home, Live, Streams};
-use crate::shell::session::{self, Background, SharedSandbox, Shell};
+use crate::shell::session::{self, SharedSandbox, Shell};
 use crate::shell::tree::{Seen, Tops};
 
 /// How much of a job's output is kept: the last of it.
@@ -38,21 +38,11 @@ pub struct Jobs {
 }
 
 /// How a job is started.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct JobOptions<'a> {
     /// It begins with this shell's directory, variables, functions, aliases and options, once what that shell
     /// runs has ended. What it changes is its own.
     pub like: Option<&'a Shell>,
-    /// The size of its terminal, where the request wants one.
-    pub size: Option<TerminalSize>,
-    /// Hears the output as it comes. From a terminal all of it is standard output.
-    pub output: Option<Background>,
-}
-
-impl std::fmt::Debug for JobOptions<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JobOptions").field("size", &self.size).finish_non_exhaustive()
-    }
 }
 
 #[derive(Debug)]
@@ -74,6 +64,15 @@ struct Progress {
     begins: u64,
 }
 
+impl Progress {
+    /// What is kept from `offset` on, which moves to the end of it.
+    fn after(&self, offset: &mut u64) -> Vec<u8> {
+        let skip = usize::try_from(offset.saturating_sub(self.begins)).unwrap_or(usize::MAX);
+        *offset = self.begins + self.kept.len() as u64;
+        self.kept.iter().skip(skip).copied().collect()
+    }
+}
+
 impl Jobs {
     #[must_use]
     pub fn new(sandbox: SharedSandbox) -> Self {
@@ -90,7 +89,7 @@ impl Jobs {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a job").caused_by(std::io::Error::from(errno))
         };
         let (live, input, output, master) = if request.tty {
-            let size = options.size.unwrap_or(TerminalSize { rows: 24, columns: 80 });
+            let size = request.size.unwrap_or_default();
             let (send, masters) = channel();
             let live = Live::start(&home, None, Streams::Terminal(winsize(size), send))?;
             let master = masters
@@ -129,9 +128,9 @@ impl Jobs {
         jobs.insert(job.number, Arc::clone(&job));
         forget_old(&mut jobs);
         drop(jobs);
-        let (its, sink) = (Arc::clone(&job), options.output.clone());
+        let its = Arc::clone(&job);
         std::thread::spawn(move || {
-            let watcher = Watcher { job: its, live, output, sink, nonce, deadline };
+            let watcher = Watcher { job: its, live, output, nonce, deadline };
             watcher.run(&bytes);
         });
         if let ringfence_model::Stdin::Bytes(bytes) = &request.stdin {
@@ -193,6 +192,30 @@ impl Jobs {
             Error::new(ErrorKind::Internal, "cannot resize the terminal")
                 .caused_by(std::io::Error::from(errno))
         })
+    }
+
+    /// Tells what it writes as it comes, until it has ended. What comes faster than it is heard, and is no longer kept, is
+    /// passed over.
+    pub fn follow(&self, id: &str, tell: &dyn Fn(Vec<u8>)) -> Result<JobInfo> {
+        let job = self.find(id)?;
+        let mut offset = 0;
+        loop {
+            let mut progress = job.lock();
+            let (bytes, is_over) = loop {
+                let bytes = progress.after(&mut offset);
+                let is_over = progress.state != JobState::Running;
+                if is_over || !bytes.is_empty() {
+                    break (bytes, is_over);
+                }
+                progress = job.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(progress);
+            if !bytes.is_empty() {
+                tell(bytes);
+            } else if is_over {
+                return Ok(job.info());
+            }
+        }
     }
 
     /// Waits for its end.
@@ -298,6 +321,8 @@ impl Job {
         let excess = progress.kept.len().saturating_sub(KEPT);
         progress.kept.drain(..excess);
         progress.begins += excess as u64;
+        drop(progress);
+        self.changed.notify_all();
     }
 
     fn end(&self, exit_code: i32, signal: Option<i32>) {
@@ -312,7 +337,6 @@ struct Watcher {
     job: Arc<Job>,
     live: Live,
     output: OwnedFd,
-    sink: Option<Background>,
     nonce: String,
     deadline: Option<Instant>,
 }
@@ -328,15 +352,9 @@ impl Watcher {
         }
         self.drain();
         // What it left behind goes with it.
-        let Self { job, live, output, sink, .. } = self;
+        let Self { job, live, output, .. } = self;
         let ended = live.finish();
-        let rest = Self::read_all(&output);
-        if !rest.is_empty() {
-            job.push(&rest);
-            if let Some(sink) = sink {
-                sink(ExecEvent::Stdout(rest));
-            }
-        }
+        job.push(&Self::read_all(&output));
         match (reported, ended) {
             _ if timed_out => job.end(124, None),
             (Some(status), _) => job.end(status, None),
@@ -400,12 +418,7 @@ impl Watcher {
         loop {
             match rustix::io::read(&self.output, &mut buffer) {
                 Ok(0) => return false,
-                Ok(length) => {
-                    self.job.push(&buffer[..length]);
-                    if let Some(sink) = &self.sink {
-                        sink(ExecEvent::Stdout(buffer[..length].to_vec()));
-                    }
-                }
+                Ok(length) => self.job.push(&buffer[..length]),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return errno == rustix::io::Errno::AGAIN,
             }

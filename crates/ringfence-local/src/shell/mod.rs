@@ -27,10 +27,9 @@ mod jobs;
 mod live;
 mod outputs;
 mod session;
-mod ticket;
 mod tree;
 mod watch;
 
 pub use jobs::{JobOptions, Jobs};
-pub use session::{Background, SharedSandbox, Shell, ShellOptions};
-pub use ticket::Ticket;
+pub use ringfence_fence::Ticket;
+pub use session::{SharedSandbox, Shell, ShellOptions};

@@ -16,9 +16,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::relay;
 use crate::shell::driver::{self, PAIRS};
-use crate::shell::session::Background;
 use crate::shell::tree::{Seen, Tops};
 use crate::wake::Wake;
+use ringfence_fence::Background;
 
 /// As much as a pipe holds.
 const MOST_IN_PIPE: usize = 1 << 20;

@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringfence_fence::EventSink;
-use ringfence_model::{
-    Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Stdin, Usage,
-};
+use ringfence_fence::{Background, EventSink, Ticket};
+use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin, Usage};
 
 use crate::approval::Approval;
 use crate::native::{House, Native};
@@ -16,16 +14,12 @@ use crate::reached;
 use crate::shell::asking::Desk;
 use crate::shell::driver;
 use crate::shell::live::{self, Home, Live};
-use crate::shell::ticket::Ticket;
 use crate::shell::watch::{End, Stopped, Watch, Watched};
 use crate::verdict::blocking;
 use crate::wake::Wake;
 
 /// Less than the start of a program takes.
 const AT_ONCE: Duration = Duration::from_micros(300);
-
-/// Receives output that comes when no command runs: of jobs in the background.
-pub type Background = Arc<dyn Fn(ExecEvent) + Send + Sync>;
 
 /// How a shell is started.
 #[derive(Clone)]
@@ -162,7 +156,8 @@ impl Shell {
         let mut slot = self.lock();
         let nonce = nonce()?;
         let request_bytes = driver::request(&nonce, &command, input)?;
-        ticket.wakes(&self.control.wake);
+        let wake = Arc::clone(&self.control.wake);
+        ticket.wakes(Arc::new(move || wake.wake()));
         *self.control.current() = Some(ticket.clone());
         let result = self.take_turn(&mut slot, ticket, &command, &nonce, request_bytes, request, events);
         *self.control.current() = None;
@@ -197,7 +192,7 @@ impl Shell {
             (a, b) => a.or(b),
         };
         if let Some(desk) = &self.desk {
-            desk.turn_to(command);
+            desk.turn_to(command, request.call.as_deref());
         }
         let watch = Watch {
             live,

@@ -14,8 +14,8 @@ use crate::shell::driver;
 use crate::shell::live::Live;
 use crate::shell::outputs::event;
 use crate::shell::session::Control;
-use crate::shell::ticket::Ticket;
 use crate::shell::tree::Tops;
+use ringfence_fence::Ticket;
 
 /// How much is read at once.
 const BUFFER: usize = 64 << 10;

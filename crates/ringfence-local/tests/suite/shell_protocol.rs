@@ -412,7 +412,7 @@ fn a_job_that_keeps_the_output_open_keeps_nobody_waiting() {
 }
 
 /// Collects what comes late.
-fn collector() -> (Arc<Mutex<Vec<u8>>>, ringfence_local::shell::Background) {
+fn collector() -> (Arc<Mutex<Vec<u8>>>, ringfence_fence::Background) {
     let late = Arc::new(Mutex::new(Vec::new()));
     let to = Arc::clone(&late);
     let sink = Arc::new(move |event| {

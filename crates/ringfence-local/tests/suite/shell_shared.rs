@@ -8,7 +8,7 @@ use ringfence_fence::CreateOptions;
 use ringfence_fence::jobs::{JobState, TerminalSize};
 use ringfence_local::native::Native;
 use ringfence_local::shell::{JobOptions, Jobs, SharedSandbox, Shell, ShellOptions};
-use ringfence_model::{ExecEvent, ExecRequest, ExecResult, PathRule, Policy, Stdin};
+use ringfence_model::{ExecRequest, ExecResult, PathRule, Policy, Stdin};
 
 use super::shell_protocol::stdout;
 
@@ -169,20 +169,14 @@ fn a_job_is_polled_written_to_and_signalled() {
 fn a_terminal_has_input_size_and_signals() {
     let Some(house) = House::new(serde_json::json!({})) else { return };
     let jobs = house.jobs();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let to = Arc::clone(&heard);
-    let output: ringfence_local::shell::Background = Arc::new(move |event| {
-        if let ExecEvent::Stdout(bytes) = event {
-            to.lock().unwrap().extend(bytes);
-        }
-    });
+    let heard = Mutex::new(Vec::new());
     let mut request = ExecRequest::shell(
         "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; trap 'stty size' WINCH; \
          read -r line; echo \"got $line\"; read -r line < /dev/tty; echo \"tty $line\"; sleep 1000; echo never",
     );
     request.tty = true;
-    let size = Some(TerminalSize { rows: 33, columns: 101 });
-    let job = jobs.start(&request, &JobOptions { size, output: Some(output), like: None }).unwrap();
+    request.size = Some(TerminalSize { rows: 33, columns: 101 });
+    let job = jobs.start(&request, &JobOptions::default()).unwrap();
     until(&jobs, &job.id, "terminal\r\n33 101\r\n");
     jobs.resize(&job.id, TerminalSize { rows: 40, columns: 120 }).unwrap();
     jobs.write(&job.id, b"typed\n").unwrap();
@@ -192,7 +186,8 @@ fn a_terminal_has_input_size_and_signals() {
     assert!(all.contains("40 120\r\n"), "{all}");
     // Ctrl-C is the terminal's.
     jobs.write(&job.id, b"\x03").unwrap();
-    let JobState::Ended { exit_code, .. } = jobs.wait(&job.id).unwrap().state else { unreachable!() };
+    let ended = jobs.follow(&job.id, &|bytes| heard.lock().unwrap().extend(bytes)).unwrap();
+    let JobState::Ended { exit_code, .. } = ended.state else { unreachable!() };
     assert_eq!(exit_code, 130);
     assert_eq!(heard.lock().unwrap().as_slice(), jobs.read(&job.id, 0, 1 << 20).unwrap().bytes);
     assert!(!String::from_utf8_lossy(&heard.lock().unwrap()).contains("never"));

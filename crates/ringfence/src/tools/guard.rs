@@ -91,7 +91,7 @@ impl Refused {
             scope: GrantScope::Once,
             recursive: self.path.is_dir(),
         };
-        Question { violation: self.violation(), command, grant }
+        Question { violation: self.violation(), command, grant, call: None }
     }
 
     /// As it is recorded.

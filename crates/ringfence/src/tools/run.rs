@@ -439,5 +439,5 @@ fn question(result: &ExecResult, command: &str) -> Option<Question> {
         access: violation.access.unwrap_or(Access::Read),
         scope: GrantScope::Once,
     };
-    Some(Question { violation: violation.clone(), command: command.to_owned(), grant })
+    Some(Question { violation: violation.clone(), command: command.to_owned(), grant, call: None })
 }

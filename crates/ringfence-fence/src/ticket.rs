@@ -3,23 +3,25 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::shell::session::Background;
-use crate::wake::Wake;
+use crate::Background;
 
-/// Stands for one command of a shell: what may be said about it before and while it runs, and who hears what its
-/// jobs say after its end. Clones stand for the same command.
+/// Wakes whoever waits for a command.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// Stands for one command: it can be cancelled before and while it runs, and it names who hears what its jobs write
+/// after its end. Clones stand for the same command.
 #[derive(Clone, Default)]
 pub struct Ticket(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     cancelled: AtomicBool,
-    /// Who has to be told.
-    wake: Mutex<Option<Arc<Wake>>>,
+    waker: Mutex<Option<Waker>>,
     late: Option<Background>,
 }
 
 impl Ticket {
+    /// For a command whose jobs nobody listens to.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -34,21 +36,25 @@ impl Ticket {
     /// Ends the command, or keeps it from starting.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Release);
-        if let Some(wake) = &*self.0.wake.lock().unwrap_or_else(PoisonError::into_inner) {
-            wake.wake();
+        if let Some(wake) = &*self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            wake();
         }
     }
 
+    /// Whether the command shall end.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    pub(crate) fn wakes(&self, wake: &Arc<Wake>) {
-        *self.0.wake.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(wake));
+    /// From now on this wakes whoever waits for the command.
+    pub fn wakes(&self, waker: Waker) {
+        *self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
-    pub(crate) fn late(&self) -> Option<&Background> {
+    /// Who hears what its jobs write after its end.
+    #[must_use]
+    pub fn late(&self) -> Option<&Background> {
         self.0.late.as_ref()
     }
 }
