@@ -6,16 +6,13 @@
 //! another `PS0`, or a command is kept out of the history, there is no advice.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence::config::GateMode;
-use ringfence::gate::{Gatekeeper, Language, Refusal, Why};
+use ringfence::gate::{Decision, Gatekeeper, Language};
 use ringfence::local::aside::{BEGIN_IN_PROMPT, END_IN_PROMPT};
-use ringfence::model::Result;
-use ringfence::setup::Setup;
 
-use crate::gate::reader;
 use crate::report;
 
 /// The variable that makes bash tell us.
@@ -56,11 +53,11 @@ struct Inner {
 
 impl Adviser {
     /// None where nothing is judged.
-    pub(crate) fn new(setup: &Arc<Setup>) -> Result<Option<Self>> {
-        let keeper = Gatekeeper::new(setup)?.reading_code_by(reader());
-        if keeper.mode() == GateMode::Off {
-            return Ok(None);
+    pub(crate) fn new(gatekeeper: &Gatekeeper) -> Option<Self> {
+        if gatekeeper.mode() == GateMode::Off {
+            return None;
         }
+        let keeper = gatekeeper.clone();
         let (questions, asked) = channel::<Typed>();
         let (answer, answers) = channel();
         std::thread::spawn(move || {
@@ -71,7 +68,7 @@ impl Adviser {
                 }
             }
         });
-        Ok(Some(Self { inner: Mutex::new(Inner { questions, answers, last: None }) }))
+        Some(Self { inner: Mutex::new(Inner { questions, answers, last: None }) })
     }
 
     /// Takes what came as an aside, and says what there is to say.
@@ -118,16 +115,13 @@ fn typed(aside: &str) -> Option<Typed> {
 /// One line, when an agent that runs this would be refused, or would have to ask.
 fn advice(keeper: &Gatekeeper, typed: &Typed) -> Option<String> {
     let cwd = Some(typed.cwd.as_str()).filter(|cwd| cwd.starts_with('/'));
-    let refusal = keeper.admit_code(Language::Shell, &typed.command, cwd, &|_, _| None).err()?;
-    Some(sentence(&refusal))
-}
-
-fn sentence(refusal: &Refusal) -> String {
-    let word = match refusal.why {
-        Why::Denied => "an agent would be refused this",
-        Why::NotApproved | Why::Aborted | Why::NobodyToAsk => "an agent would have to ask first",
+    let verdict = keeper.judge(Language::Shell, &typed.command, cwd);
+    let word = match verdict.decision {
+        Decision::Deny => "an agent would be refused this",
+        Decision::Ask if !keeper.is_left_to_the_fence(&verdict) => "an agent would have to ask first",
+        Decision::Ask | Decision::Allow => return None,
     };
-    let mut findings = refusal.findings();
+    let mut findings = verdict.findings.iter().filter(|finding| finding.decision != Decision::Allow);
     let why = findings.next().map_or_else(String::new, |finding| {
         format!(": {} [{}/{}]", report::printable(&finding.message), finding.check, finding.rule)
     });
@@ -135,7 +129,7 @@ fn sentence(refusal: &Refusal) -> String {
         0 => String::new(),
         more => format!(", and {more} more; `ringfence check` shows them"),
     };
-    format!("advice: {word}{why}{more}")
+    Some(format!("advice: {word}{why}{more}"))
 }
 
 #[cfg(test)]

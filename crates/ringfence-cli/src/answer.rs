@@ -29,7 +29,7 @@ pub(crate) fn approve(args: &Approve) -> Result<ExitCode> {
     let terminal = TerminalApprover::new(Arc::new(pause), left);
     let options = &letter.permission.options;
     let lasting = options.contains(&Decision::AllowPermanent);
-    let decision = terminal.ask_about(&letter.permission.sentence(), lasting);
+    let decision = terminal.ask_about(&letter.permission.prompt(), lasting);
     if !options.contains(&decision) {
         let message = "this can only be allowed for the session, or denied; nothing was answered";
         return Err(Error::new(ErrorKind::Validation, message).hint("run it again, and press s or d"));

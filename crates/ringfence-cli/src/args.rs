@@ -194,6 +194,9 @@ pub(crate) enum Ask {
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) sandbox: Sandbox,
+    /// Run in the sandbox of this session, such as agent:main:chat, by the configured mode and scope
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
     /// Pass a variable of yours on (NAME), or set one (NAME=VALUE)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,

@@ -36,7 +36,7 @@ fn with_verdicts(ledger: Option<&Ledger>, executions: &[Execution]) -> Result<Ve
     let events = ledger.map(|ledger| ledger.events(Some(oldest), None)).transpose()?.unwrap_or_default();
     let verdicts: HashMap<ExecutionId, Value> = events
         .into_iter()
-        .filter(|event| event.kind == ringfence::gate::EVENT)
+        .filter(|event| event.kind == ringfence::session::recorder::GATE_EVENT)
         .filter_map(|event| Some((event.execution_id?, event.body)))
         .collect();
     let mut values = Vec::new();

@@ -4,10 +4,8 @@
 //! |---|---|
 //! | [`advice`] | what a person in `ringfence shell` is told about what they type |
 //! | [`answer`] | answering the questions of agents that have nobody else to ask |
-//! | [`approve`] | asking the person at the terminal |
 //! | [`args`] | the command line, as data |
-//! | [`elsewhere`] | commands in sandboxes of other providers |
-//! | [`gate`] | what is judged before it runs |
+//! | [`gate`] | how refusals of the gate are told |
 //! | [`run`], [`session`], `mcp`, [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`sandboxes`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
@@ -20,13 +18,11 @@
 
 mod advice;
 mod answer;
-mod approve;
 mod args;
 mod check;
 mod completions;
 mod config;
 mod doctor;
-mod elsewhere;
 mod explain;
 mod gate;
 mod grants;

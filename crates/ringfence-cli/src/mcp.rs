@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence::ledger::{Writer, WriterOptions};
 use ringfence::model::{Error, ErrorKind, Result};
 use ringfence::permission::Letterbox;
+use ringfence::session::recorder::{Keeping, open_ledger};
 use ringfence::setup::Setup;
 use ringfence_mcp::{Options, Projects, http, serve};
 use serde_json::Map;
@@ -75,17 +75,16 @@ fn options(sandbox: Sandbox) -> Result<Options> {
         Some(_) => Projects::Fixed(places.project.clone()),
         None => Projects::Roots { otherwise: places.project.clone(), within: None },
     };
-    let problems = WriterOptions {
-        on_problem: Box::new(|problem| report::say(&format!("warning: {}", problem.chain()))),
-        ..WriterOptions::default()
-    };
+    let ledger = open_ledger(&places.ledger_file(), &places.env, Keeping::Thread, |problem| {
+        report::say(&format!("warning: {}", problem.chain()));
+    });
     Ok(Options {
         projects,
-        ledger: Some(Arc::new(Writer::spawn(&places.ledger_file(), problems))),
+        ledger: Some(ledger),
         letterbox: Letterbox::new(&places.ringfence_home),
         code_reader: Some(gate::reader()),
         require: sandbox.require.clone(),
-        stage: std::env::current_exe().ok(),
+        stage: run::stage(),
         warn: Arc::new(|warning| report::say(&format!("warning: {warning}"))),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         load: Arc::new(move |project, more| load(&sandbox, project, more)),

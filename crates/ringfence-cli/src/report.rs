@@ -39,17 +39,19 @@ fn describe(error: &Error) {
 }
 
 /// Tells what was stopped, when it matters: the command failed over it, or it is on the deny list.
-pub(crate) fn refusals(result: &ExecResult) {
+/// `dropped` are violations that the result does not keep.
+pub(crate) fn refusals(result: &ExecResult, dropped: &[Violation]) {
     const MOST: usize = 10;
+    let violations = || dropped.iter().chain(&result.violations);
     let is_limit = |violation: &&Violation| violation.kind == ViolationKind::ResourceLimit;
-    for violation in result.violations.iter().filter(is_limit) {
+    for violation in violations().filter(is_limit) {
         say(&format!("limit: {}", printable(&violation.message)));
     }
     if !result.blocked {
         return;
     }
     let refused: Vec<&Violation> =
-        result.violations.iter().filter(|violation| violation.blocked && !is_limit(violation)).collect();
+        violations().filter(|violation| violation.blocked && !is_limit(violation)).collect();
     for violation in refused.iter().take(MOST) {
         say(&format!("blocked: {}", printable(&violation.message)));
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ringfence::config::{self, Change, Entry, EnvMap};
-use ringfence::gate::{CommandRule, Gate, List, Options, Request, invalid_rule};
+use ringfence::gate::{CommandRule, Gate, List, Options, Request};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Error, ErrorKind, Result};
 use ringfence::setup::Setup;
@@ -62,7 +62,8 @@ fn held() -> Result<(Setup, Vec<Held>)> {
 }
 
 fn read(entry: &Entry, list: List, name: &'static str) -> Result<Held> {
-    let parsed = CommandRule::parse(entry, list).map_err(|error| invalid_rule(&error))?;
+    let parsed = CommandRule::parse(entry, list)
+        .map_err(|error| Error::new(ErrorKind::InvalidConfig, error.to_string()))?;
     Ok(Held { list: name, rule: entry.text.clone(), source: entry.source.to_string(), parsed })
 }
 

@@ -1,32 +1,38 @@
 //! `ringfence run`: one command in a fresh sandbox.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence::fence::CreateOptions;
-use ringfence::gate::Refusal;
-use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
-use ringfence::local::approval::Settled;
+use ringfence::fence::{CreateOptions, Ticket};
 use ringfence::local::aside::Listener;
-use ringfence::local::{CallersTerminal, Fence, Streams};
-use ringfence::manager::built_in;
-use ringfence::model::config::ConfigFile;
-use ringfence::model::{Command, Error, ErrorKind, ExecRequest, ExecResult, PolicyMode, Result, Stdin};
+use ringfence::local::prompt::{Pause, TerminalApprover};
+use ringfence::local::{CallersTerminal, Streams};
+use ringfence::manager::{Manager, ManagerOptions, built_in};
+use ringfence::model::config::{Ask as Asking, ConfigFile, GateMode};
+use ringfence::model::{Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Stdin};
+use ringfence::permission::{ApprovalService, Terminal};
+use ringfence::session::recorder::{Keeping, open_ledger};
+use ringfence::session::{
+    Attached, Call, Core, CoreOptions, Managed, OneCommand, Proposal, Ran, Refusal, Runner, SessionEvent,
+};
 use ringfence::setup::Setup;
 use ringfence::unsandboxed;
 use serde_json::{Map, Value, json};
 
 use crate::advice::{self, Adviser};
-use crate::approve::{self, Desk};
 use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox, Shell};
-use crate::gate::{self, Judged};
-use crate::{elsewhere, report};
+use crate::gate;
+use crate::report;
+
+/// The provider whose fence is this machine's own.
+pub(crate) const LOCAL: &str = "local";
 
 pub(crate) fn run(args: Box<Run>) -> Result<ExitCode> {
-    begin(args, Advice::None)
+    begin(&args, Advice::None)
 }
 
 /// Whether a person who types commands is told what the gate would say.
@@ -36,77 +42,213 @@ enum Advice {
     OnWhatIsTyped,
 }
 
-fn begin(args: Box<Run>, advice: Advice) -> Result<ExitCode> {
-    let stdin = std::io::stdin();
-    let stdout = std::io::stdout();
-    let stderr = std::io::stderr();
-    let interactive = !args.json && !args.no_tty && stdin.is_terminal() && stdout.is_terminal();
+/// Who sits there, and where.
+struct Surroundings {
+    /// Somebody types, and looks at what is shown.
+    interactive: bool,
+    resized: Option<std::os::fd::OwnedFd>,
+    /// Keeps the command from taking a person's answers.
+    pause: Option<Arc<Pause>>,
+}
+
+fn begin(args: &Run, advice: Advice) -> Result<ExitCode> {
+    let interactive =
+        !args.json && !args.no_tty && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     // Before any thread exists, so that the signal is blocked in all of them.
     let resized = if interactive { ringfence::local::terminal::resize_events() } else { None };
-
-    let setup = Arc::new(load(&args.sandbox, run_settings(&args)?)?);
+    let setup = Arc::new(load(&args.sandbox, run_settings(args)?)?.in_the_project());
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }
-    let mut request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(&args)) };
-    let desk = Desk::new(&args, &setup)?;
-    let judged = gate::judge(&setup, &request.command, args.no_gate, desk.as_ref())?;
-    if let Judged::Refused(refusal) = &judged {
-        return refuse(&args, &setup, &request, &judged, refusal);
+    let pause = pause(args, &setup)?;
+    let around = Surroundings { interactive, resized, pause };
+    let core = core(args, &setup, &around)?;
+    if args.no_gate && core.gatekeeper().mode() == GateMode::Required {
+        return Err(Error::new(ErrorKind::InvalidConfig, "the configuration requires the gate")
+            .hint("leave --no-gate out, or change \"safety\": { \"gate\": \"required\" }"));
     }
-    if setup.is_switched_off() || setup.loaded.config.provider != "local" {
-        #[cfg(target_os = "linux")]
+    let outcome = place(args, advice, &core, &around);
+    core.recorder().flush();
+    outcome
+}
+
+/// Somebody to ask: a person sits there when errors are shown to one, and can be asked at the terminal.
+fn pause(args: &Run, setup: &Setup) -> Result<Option<Arc<Pause>>> {
+    let nobody = setup.loaded.config.ask == Asking::Never
+        || args.json
+        || !std::io::stderr().is_terminal()
+        || !TerminalApprover::available();
+    if nobody {
+        return Ok(None);
+    }
+    let pause = Pause::new().map_err(|errno| {
+        Error::new(ErrorKind::Internal, "cannot prepare to ask").caused_by(std::io::Error::from(errno))
+    })?;
+    Ok(Some(Arc::new(pause)))
+}
+
+fn core(args: &Run, setup: &Arc<Setup>, around: &Surroundings) -> Result<Core> {
+    let timeout = Duration::from_millis(setup.loaded.config.safety.approval_timeout_ms);
+    let terminal = around.pause.as_ref().and_then(|pause| {
+        Terminal::new(TerminalApprover::new(Arc::clone(pause), timeout))
+            .map(|terminal| Arc::new(terminal) as Arc<dyn ApprovalService>)
+    });
+    let core = Core::new(
+        setup,
+        CoreOptions {
+            service: terminal,
+            ledger: Some(open_ledger(&setup.ledger_path(), &setup.env, Keeping::Beside, |problem| {
+                report::say(&format!("warning: {}", problem.chain()));
+            })),
+            session_key: args.session.clone(),
+            code_reader: Some(gate::reader()),
+            ..CoreOptions::default()
+        },
+    )?;
+    core.recorder().listen(Arc::new(|event| match event {
+        SessionEvent::Kept { message } => report::say_on_raw_terminal(message),
+        SessionEvent::Warning { message } => report::say_on_raw_terminal(&format!("warning: {message}")),
+        _ => {}
+    }));
+    Ok(core)
+}
+
+/// Chooses where the command runs, and runs it there.
+fn place(args: &Run, advice: Advice, core: &Core, around: &Surroundings) -> Result<ExitCode> {
+    let setup = core.setup();
+    let config = &setup.loaded.config;
+    let is_unfenced = setup.is_switched_off() || config.provider == "none";
+    let is_local = config.provider == LOCAL && !is_unfenced && args.session.is_none();
+    #[cfg(target_os = "linux")]
+    if !is_local {
         ringfence::local::forget_sandbox();
     }
-    if setup.is_switched_off() {
-        return run_unsandboxed(&args, &setup, &request, &judged);
+    let mut request = ExecRequest { stdin: Stdin::Inherit, ..ExecRequest::new(command(args)) };
+    if is_local {
+        return locally(args, advice, core, around, request);
+    }
+    if is_unfenced {
+        report::say(&format!("warning: {}", unsandboxed::WARNING));
+        let output = if args.json { unsandboxed::Output::Capture } else { unsandboxed::Output::Inherit };
+        return through(args, core, &OneCommand::unfenced(setup, output), request, Output::Kept);
     }
     setup.make_home();
-    if setup.loaded.config.provider != "local" {
-        return run_elsewhere(&args, &setup, &request, &judged, desk);
+    let elsewhere = elsewhere(args, core)?;
+    if around.interactive {
+        let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+        let resized = around.resized.as_ref().map(|fd| fd.as_fd());
+        let terminal = Attached::new(&elsewhere, stdin.as_fd(), stdout.as_fd(), resized);
+        return through(args, core, &terminal, request, Output::Kept);
     }
+    request.stdin = input()?;
+    let output = if args.json { Output::Kept } else { Output::Passed };
+    let code = through(args, core, &elsewhere, request, output);
+    ringfence::session::Workplace::dispose(&elsewhere);
+    code
+}
+
+/// In a fresh local fence, with the caller's own streams.
+fn locally(
+    args: &Run,
+    advice: Advice,
+    core: &Core,
+    around: &Surroundings,
+    mut request: ExecRequest,
+) -> Result<ExitCode> {
+    let setup = core.setup();
+    setup.make_home();
     let adviser = match advice {
-        Advice::OnWhatIsTyped if interactive => Adviser::new(&setup)?,
+        Advice::OnWhatIsTyped if around.interactive => Adviser::new(core.gatekeeper()),
         Advice::OnWhatIsTyped | Advice::None => None,
     };
     if adviser.is_some() {
         request.env.insert(advice::VARIABLE.to_owned(), advice::prompt_string());
     }
-    let fence = Fence::prepare(sandbox(&setup, &args.sandbox)?)?;
-    warn_of_network_only(&fence);
-    let ledger = Ledger::new(&setup, &request, &judged);
     let hear = |aside: &[u8]| adviser.iter().for_each(|adviser| adviser.hear(aside));
+    let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let streams = if args.json {
         Streams::Capture
-    } else if interactive {
+    } else if around.interactive {
         Streams::Terminal(CallersTerminal {
             input: stdin.as_fd(),
             output: stdout.as_fd(),
-            resized: resized.as_ref().map(|fd| fd.as_fd()),
-            pause: desk.as_ref().map(Desk::pause),
+            resized: around.resized.as_ref().map(|fd| fd.as_fd()),
+            pause: around.pause.as_deref(),
             asides: adviser.is_some().then_some(Listener(&hear)),
         })
     } else {
         Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
     };
-    let approval = desk.as_ref().map(Desk::approval);
-    let mut outcome = fence.run_asking(&request, streams, &|_| {}, approval);
-    if let Ok(result) = &mut outcome {
-        if !args.json && !args.quiet {
-            report::refusals(result);
-        }
-        setup.finish(result);
+    let warn = |lost: &str| report::say(&format!("WARNING: {lost}"));
+    let options = sandbox(setup, &args.sandbox)?;
+    let fence = OneCommand::fenced(options, streams, core.questions(), &warn);
+    through(args, core, &fence, request, Output::Kept)
+}
+
+/// What becomes of the output while the command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// It is in the result, or the command had the caller's own streams.
+    Kept,
+    /// Passed on as it comes, and not shown again.
+    Passed,
+}
+
+/// The one way, and what is said of its end.
+fn through(
+    args: &Run,
+    core: &Core,
+    runner: &dyn Runner,
+    request: ExecRequest,
+    output: Output,
+) -> Result<ExitCode> {
+    let project = core.gatekeeper().project().to_owned();
+    let proposal =
+        Proposal { cwd: Some(&project), is_unjudged: args.no_gate, ..Proposal::new(request.command.clone()) };
+    let pass_on = |event| match (output, event) {
+        (Output::Passed, ExecEvent::Stdout(bytes)) => drop(std::io::stdout().lock().write_all(&bytes)),
+        (Output::Passed, ExecEvent::Stderr(bytes)) => drop(std::io::stderr().lock().write_all(&bytes)),
+        _ => (),
+    };
+    match core.run(&mut Call::new("run"), proposal, runner, &Ticket::new(), request, &pass_on) {
+        Ok(outcome) => show(args, outcome?),
+        Err(refusal) => refuse(args, core, &refusal),
     }
-    ledger.close(&outcome, desk.map(Desk::settled).unwrap_or_default());
-    let result = outcome?;
-    show(&args, &result)?;
+}
+
+/// What a result adds to what the command itself printed.
+fn show(args: &Run, ran: Ran) -> Result<ExitCode> {
+    let Ran { result, dropped, annotation } = ran;
+    if args.json {
+        print_json(&result)?;
+        return Ok(report::exit_code(&result));
+    }
+    if !args.quiet {
+        report::refusals(&result, &dropped);
+    }
+    // The command's own output was shown when it came.
+    std::io::stderr().write_all(annotation.as_bytes()).map_err(|error| {
+        Error::new(ErrorKind::Internal, "cannot write to standard error").caused_by(error)
+    })?;
+    Ok(report::exit_code(&result))
+}
+
+/// Nothing ran, and why is said and returned.
+fn refuse(args: &Run, core: &Core, refusal: &Refusal) -> Result<ExitCode> {
+    let result = core.refused(refusal);
+    if args.json {
+        print_json(&result)?;
+    } else {
+        gate::explain(refusal);
+    }
     Ok(report::exit_code(&result))
 }
 
 /// `ringfence shell`: bash on the caller's terminal.
 pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
-    let run = Box::new(Run {
+    let run = Run {
         sandbox: args.sandbox,
+        session: None,
         env: vec![],
         timeout: None,
         memory: None,
@@ -121,84 +263,61 @@ pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
         quiet: false,
         shell: None,
         argv: vec!["bash".into()],
-    });
-    begin(run, Advice::OnWhatIsTyped)
+    };
+    begin(&run, Advice::OnWhatIsTyped)
 }
 
-/// Nothing runs, and why is said, recorded and returned.
-fn refuse(
-    args: &Run,
-    setup: &Setup,
-    request: &ExecRequest,
-    judged: &Judged,
-    refusal: &Refusal,
-) -> Result<ExitCode> {
-    let mut result = refusal.result();
-    let ledger = Ledger::new(setup, request, judged);
-    ledger.writer.violation(Some(ledger.id), refusal.violation());
-    ledger.writer.end(ExecutionEnd { blocked: true, ..ExecutionEnd::failed(ledger.id, refusal.message()) });
-    ledger.writer.close();
-    setup.finish(&mut result);
-    if args.json {
-        print_json(&result)?;
-    } else {
-        gate::explain(refusal);
+/// The sandbox of another provider, or of a named session.
+fn elsewhere(args: &Run, core: &Core) -> Result<Managed> {
+    let options = ManagerOptions {
+        approval: core.questions().live(),
+        progress: Some(Arc::new(|line: &str| report::say(line))),
+        is_ephemeral: args.session.is_none(),
+        ..manager_options(core.setup(), &args.sandbox)?
+    };
+    let session = args.session.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::now_v7().simple()));
+    let manager = Manager::of(Arc::clone(core.setup()), built_in()?, options);
+    Ok(Managed::new(Arc::new(manager), session))
+}
+
+/// What every manager of the command line is made from.
+pub(crate) fn manager_options(setup: &Setup, args: &Sandbox) -> Result<ManagerOptions> {
+    let provider = &setup.loaded.config.provider;
+    if !args.require.is_empty() && provider != LOCAL {
+        let message = format!("--require names layers of the provider local, not of {provider}");
+        return Err(Error::new(ErrorKind::Validation, message));
     }
-    Ok(report::exit_code(&result))
+    // A provider that nobody knows is said to be so, and is no command that is not there.
+    built_in()?.get(provider).map_err(|error| Error { kind: ErrorKind::InitializationFailed, ..error })?;
+    Ok(ManagerOptions {
+        require: args.require.clone(),
+        stage: stage(),
+        ..ManagerOptions::new(setup, |warning| report::say(&format!("warning: {warning}")))
+    })
 }
 
-fn run_unsandboxed(args: &Run, setup: &Setup, request: &ExecRequest, judged: &Judged) -> Result<ExitCode> {
-    report::say(&format!("warning: {}", unsandboxed::WARNING));
-    let ledger = Ledger::new(setup, request, judged);
-    let output = if args.json { unsandboxed::Output::Capture } else { unsandboxed::Output::Inherit };
-    let timeout = setup.loaded.config.limits.timeout_ms.map(Duration::from_millis);
-    let outcome = unsandboxed::run(request, &setup.env, &setup.project, output, timeout);
-    ledger.close(&outcome, vec![]);
-    let result = outcome?;
-    show(args, &result)?;
-    Ok(report::exit_code(&result))
+/// The program that is executed inside, where somebody else makes the fence.
+pub(crate) fn stage() -> Option<PathBuf> {
+    std::env::current_exe().ok()
 }
 
-/// In a sandbox of another provider.
-fn run_elsewhere(
-    args: &Run,
-    setup: &Setup,
-    request: &ExecRequest,
-    judged: &Judged,
-    desk: Option<Desk>,
-) -> Result<ExitCode> {
-    let ledger = Ledger::new(setup, request, judged);
-    let output = if args.json { elsewhere::Output::Kept } else { elsewhere::Output::Passed };
-    let approval = desk.as_ref().map(Desk::approval);
-    let mut outcome = elsewhere::run(setup, &args.sandbox.require, request, approval, output);
-    if let Ok(result) = &mut outcome {
-        if !args.json && !args.quiet {
-            report::refusals(result);
-        }
-        setup.finish(result);
+/// All of standard input, unless a person would have to type it.
+fn input() -> Result<Stdin> {
+    let mut stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return Ok(Stdin::Empty);
     }
-    ledger.close(&outcome, desk.map(Desk::settled).unwrap_or_default());
-    let result = outcome?;
-    show(args, &result)?;
-    Ok(report::exit_code(&result))
-}
-
-/// What a result adds to what the command itself printed.
-fn show(args: &Run, result: &ExecResult) -> Result<()> {
-    use std::io::Write as _;
-    if args.json {
-        return print_json(result);
-    }
-    // Empty unless the violations are to be added to it.
-    std::io::stderr()
-        .write_all(&result.stderr)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write to standard error").caused_by(error))
+    let mut bytes = Vec::new();
+    stdin
+        .read_to_end(&mut bytes)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot read standard input").caused_by(error))?;
+    Ok(Stdin::Bytes(bytes))
 }
 
 /// The sandbox that follows from a configuration.
 pub(crate) fn sandbox(setup: &Setup, args: &Sandbox) -> Result<CreateOptions> {
     let config = &setup.loaded.config;
-    if config.provider != "local" {
+    if config.provider != LOCAL {
         // One that nobody knows is said to be so.
         built_in()?.get(&config.provider)?;
         let message = format!(
@@ -212,19 +331,9 @@ pub(crate) fn sandbox(setup: &Setup, args: &Sandbox) -> Result<CreateOptions> {
         cwd: setup.project.clone(),
         policy: setup.policy(),
         environment: setup.env.clone(),
-        provider_options: setup.local_options(&args.require, std::env::current_exe().ok().as_deref())?,
+        provider_options: setup.local_options(&args.require, stage().as_deref())?,
         hooks: Default::default(),
     })
-}
-
-/// Nobody shall take a fence around the network for one around files.
-fn warn_of_network_only(fence: &Fence) {
-    let assurance = fence.assurance();
-    if assurance.effective == PolicyMode::None {
-        for lost in assurance.degraded {
-            report::say(&format!("WARNING: {lost}"));
-        }
-    }
 }
 
 fn command(args: &Run) -> Command {
@@ -235,7 +344,6 @@ fn command(args: &Run) -> Command {
 }
 
 fn print_json(result: &ExecResult) -> Result<()> {
-    use std::io::Write as _;
     let text = serde_json::to_string_pretty(result).map_err(|error| {
         Error::new(ErrorKind::Internal, "cannot write the result as JSON").caused_by(error)
     })?;
@@ -377,44 +485,6 @@ fn bytes(text: &str) -> Result<u64> {
         Error::new(ErrorKind::Validation, format!("not a size: {text}"))
             .hint("write it like 512M, 2G or 1048576")
     })
-}
-
-/// The record of this run. A ledger that can't be written is said once and stops nothing.
-struct Ledger {
-    writer: Writer,
-    id: ringfence::ledger::ExecutionId,
-}
-
-impl Ledger {
-    fn new(setup: &Setup, request: &ExecRequest, judged: &Judged) -> Self {
-        let options = WriterOptions {
-            redact: setup.secrets(&[]),
-            on_problem: Box::new(|problem| report::say(&format!("warning: {}", problem.chain()))),
-            ..WriterOptions::default()
-        };
-        let writer = Writer::beside(&setup.ledger_path(), options);
-        let mut start = ExecutionStart::new(request.command.clone());
-        start.cwd = Some(setup.project.clone());
-        start.project = Some(setup.project.clone());
-        let id = writer.start(start);
-        judged.record(&writer, id, "terminal");
-        Self { writer, id }
-    }
-
-    fn close(self, outcome: &Result<ExecResult>, settled: Vec<Settled>) {
-        for settled in settled {
-            let (decided, granted) = approve::records(self.id, settled);
-            self.writer.decision(decided);
-            if let Some(granted) = granted {
-                self.writer.grant(granted);
-            }
-        }
-        match outcome {
-            Ok(result) => self.writer.finish(self.id, result),
-            Err(error) => self.writer.end(ExecutionEnd::failed(self.id, error.chain())),
-        }
-        self.writer.close();
-    }
 }
 
 #[cfg(test)]

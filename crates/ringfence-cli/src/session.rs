@@ -1,80 +1,107 @@
 //! `ringfence session`: shells for programs, as JSON lines on standard input and output.
 
-mod door;
-mod journal;
-mod permission;
-mod place;
+mod jobs;
+mod questions;
 mod wire;
 mod worker;
-mod yard;
 
 use std::collections::BTreeMap;
 use std::io::BufRead as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ringfence::fence::{CreateOptions, Hooks};
-use ringfence::gate::Gatekeeper;
-use ringfence::local::native::Native;
-use ringfence::local::shell::SharedSandbox;
+use ringfence::manager::{Manager, ManagerOptions, built_in};
 use ringfence::model::{Error, ErrorKind, Result};
+use ringfence::permission::ApprovalService;
+use ringfence::session::recorder::{Keeping, open_ledger};
+use ringfence::session::{Core, CoreOptions, Managed, Workplace};
+use ringfence::setup::Setup;
 use serde_json::{Map, Value, json};
 
 use crate::args::Session;
-use crate::{elsewhere, report, run};
-use door::Door;
-use journal::{Journal, Page};
-use permission::Counter;
-use place::Place;
+use crate::{gate, report, run};
+use jobs::SessionJobs;
+use questions::WireQuestions;
 use wire::{Line, Wire};
-use worker::Worker;
-use yard::Yard;
+use worker::{Common, Worker};
 
-/// The provider whose shells are those of this machine.
-const LOCAL: &str = "local";
 /// Used by commands that name none.
 const MAIN: &str = "main";
 
 pub(crate) fn session(args: &Session) -> Result<ExitCode> {
-    let setup = Arc::new(run::load(&args.sandbox, Map::new())?);
+    let setup = Arc::new(run::load(&args.sandbox, Map::new())?.in_the_project());
     let wire = Arc::new(Wire::default());
     for warning in &setup.loaded.warnings {
         wire.send(&json!({ "event": "warning", "message": warning.to_string() }));
     }
-    if setup.is_switched_off() {
-        return Err(Error::new(ErrorKind::InvalidConfig, "the sandbox is switched off in the configuration")
-            .hint("a session is always fenced in: remove \"enabled\": false"));
-    }
-    let counter = Arc::new(Counter::new(&setup, Arc::clone(&wire)));
-    let journal = Arc::new(Journal::new(&setup));
-    // Elsewhere one is asked for all shells, about the command that began last.
-    let shared_page: Arc<Page> = Arc::default();
+    let questions = Arc::new(WireQuestions::new(Arc::clone(&wire)));
+    let core = core(args, &setup, &questions, &wire)?;
     setup.make_home();
-    let place = if setup.loaded.config.provider == LOCAL {
-        let options: CreateOptions = run::sandbox(&setup, &args.sandbox)?;
-        Place::Local(SharedSandbox::new(Arc::new(Native::prepare(options)?), &BTreeMap::new()))
-    } else {
-        let (late, progress) = (Arc::clone(&wire), Arc::clone(&wire));
-        let hooks = Hooks {
-            approval: counter.approval("", &journal, &shared_page),
-            background: Some(Arc::new(move |event| late.late(&Value::Null, "", &event))),
-            progress: Some(Arc::new(move |line| {
-                progress.send(&json!({ "event": "progress", "message": line }));
-            })),
-            ..Hooks::default()
-        };
-        Place::Other(elsewhere::make(&setup, &args.sandbox.require, hooks)?)
-    };
+    let place: Arc<dyn Workplace> = Arc::new(workplace(args, &core, &wire)?);
     // Without a reader nothing that still runs is of use to anybody. What the sandboxes hold goes with this
     // process; what was done stays in the ledger.
-    let written = Arc::clone(&journal);
+    let recorder = Arc::clone(core.recorder());
     std::thread::spawn(move || {
         wire::wait_for_end_of_reader();
-        written.flush();
+        recorder.flush();
         leave();
     });
-    let yard = Arc::new(Yard::new(&place, Arc::clone(&wire)));
-    let keeper = Gatekeeper::new(&setup)?.reading_code_by(crate::gate::reader());
+    let jobs = Arc::new(SessionJobs::new(&core, Arc::clone(&place), Arc::clone(&wire)));
+    let common = Common { core, jobs, wire, questions };
+    let served = serve(&common, &place);
+    place.dispose();
+    common.core.recorder().flush();
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+fn core(
+    args: &Session,
+    setup: &Arc<Setup>,
+    questions: &Arc<WireQuestions>,
+    wire: &Arc<Wire>,
+) -> Result<Core> {
+    let key = args.session.clone();
+    let core = Core::new(
+        setup,
+        CoreOptions {
+            service: Some(Arc::clone(questions) as Arc<dyn ApprovalService>),
+            ledger: Some(open_ledger(&setup.ledger_path(), &setup.env, Keeping::Thread, |problem| {
+                report::say(&format!("warning: {}", problem.chain()));
+            })),
+            session_key: Some(key.unwrap_or_else(|| format!("session-{}", uuid::Uuid::now_v7().simple()))),
+            code_reader: Some(gate::reader()),
+            ..CoreOptions::default()
+        },
+    )?;
+    let wire = Arc::clone(wire);
+    core.recorder().listen(Arc::new(move |event| wire.happened(event)));
+    Ok(core)
+}
+
+/// The session's sandbox: of the configured provider, and gone with the session unless it was named.
+fn workplace(args: &Session, core: &Core, wire: &Arc<Wire>) -> Result<Managed> {
+    let (late, progress, warned) = (Arc::clone(wire), Arc::clone(wire), Arc::clone(wire));
+    let options = ManagerOptions {
+        approval: core.questions().live(),
+        background: Some(Arc::new(move |event| late.late(&Value::Null, "", &event))),
+        progress: Some(Arc::new(move |line| {
+            progress.send(&json!({ "event": "progress", "message": line }));
+        })),
+        is_ephemeral: args.session.is_none(),
+        warn: Arc::new(move |warning| warned.send(&json!({ "event": "warning", "message": warning }))),
+        ..run::manager_options(core.setup(), &args.sandbox)?
+    };
+    let manager = Manager::of(Arc::clone(core.setup()), built_in()?, options);
+    let key = args.session.clone().or_else(|| core.recorder().session().map(str::to_owned));
+    let place = Managed::new(Arc::new(manager), key.unwrap_or_default());
+    // A sandbox that cannot be made is told now, not with the first command.
+    place.make()?;
+    Ok(place)
+}
+
+/// Does what the lines say, up to their end.
+fn serve(common: &Common, place: &Arc<dyn Workplace>) -> Result<()> {
+    let Common { jobs, wire, questions, .. } = common;
     let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(|error| {
@@ -84,33 +111,20 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
             Ok(None) => {}
             Ok(Some(Line::Run(job))) => {
                 let name = job.shell.clone().unwrap_or_else(|| MAIN.to_owned());
-                let worker = workers.entry(name).or_insert_with_key(|name| {
-                    let (wire, yard) = (Arc::clone(&wire), Arc::clone(&yard));
-                    let page = match &place {
-                        Place::Local(_) => Arc::default(),
-                        Place::Other(_) => Arc::clone(&shared_page),
-                    };
-                    Worker::spawn(
-                        name,
-                        place.clone(),
-                        yard,
-                        wire,
-                        Arc::clone(&journal),
-                        &counter,
-                        page,
-                        Door::new(&keeper, name, &counter),
-                    )
-                });
-                worker.give(job);
+                if !workers.contains_key(&name) {
+                    let shell = if name == MAIN { Arc::clone(place) } else { place.shell(&name)? };
+                    workers.insert(name.clone(), Worker::spawn(&name, common.clone(), shell));
+                }
+                workers[&name].give(job);
             }
             Ok(Some(Line::Cancel(id))) => {
                 if !workers.values().any(|worker| worker.cancel(&id)) {
                     wire.error(Some(&id), "nothing of this id runs or waits");
                 }
             }
-            Ok(Some(Line::Order(id, order))) => yard.order(&id, &order),
+            Ok(Some(Line::Order(id, order))) => jobs.order(&id, &order),
             Ok(Some(Line::Answer(permission, decision))) => {
-                if !counter.answer(permission, decision) {
+                if !questions.answer(permission, decision) {
                     wire.error(None, &format!("nobody waits for an answer to {permission}"));
                 }
             }
@@ -118,14 +132,9 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
         }
     }
     // What was given is done; what would ask has nobody to ask any more.
-    counter.close();
-    for worker in workers.into_values() {
-        worker.finish();
-    }
-    let closed = place.close();
-    journal.flush();
-    closed?;
-    Ok(ExitCode::SUCCESS)
+    questions.close();
+    workers.into_values().for_each(Worker::finish);
+    Ok(())
 }
 
 #[expect(clippy::exit, reason = "the main thread waits for a line that may never come")]

@@ -14,7 +14,7 @@ use ringfence_model::{Error, ErrorKind, ExecResult, Violation};
 
 use crate::ExecutionId;
 use crate::record::{Decided, Event, ExecutionEnd, ExecutionStart, Granted};
-use crate::redact::{Nothing, Redact};
+use crate::redact::Redact;
 use crate::scribe::{Job, Scribe};
 use crate::spool::Spool;
 
@@ -38,14 +38,11 @@ pub struct WriterOptions {
     pub on_problem: Box<dyn FnMut(&Error) + Send>,
 }
 
-impl Default for WriterOptions {
-    fn default() -> Self {
-        Self {
-            capacity: 4096,
-            busy: Duration::from_secs(1),
-            redact: Arc::new(Nothing),
-            on_problem: Box::new(|_| {}),
-        }
+impl WriterOptions {
+    /// Everything that is written passes `redact` first: there is no writer without one.
+    #[must_use]
+    pub fn new(redact: Arc<dyn Redact>) -> Self {
+        Self { capacity: 4096, busy: Duration::from_secs(1), redact, on_problem: Box::new(|_| {}) }
     }
 }
 

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringfence_fence::BoxFuture;
-use ringfence_fence::approve::{Approver, Question};
-use ringfence_model::{Access, Decision, Operation};
+use ringfence_model::Decision;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -63,15 +61,22 @@ impl TerminalApprover {
         open_terminal().is_ok()
     }
 
-    /// Asks anything that the same keys answer. `lasting`: it can be allowed for good.
+    /// Asks what stands on these lines. `lasting`: it can be allowed for good. Nothing of the text can steer the terminal.
     #[must_use]
-    pub fn ask_about(&self, sentence: &str, lasting: bool) -> Decision {
+    pub fn ask_about(&self, lines: &str, lasting: bool) -> Decision {
         let always = if lasting { ", [a]lways" } else { "" };
-        let text = format!(
-            "\nringfence: {}\n           allow [o]nce, for this [s]ession{always}; [d]eny, or [q]uit? ",
-            printable(sentence)
-        );
-        self.ask_now(&text)
+        let mut text = String::new();
+        for (number, line) in lines.lines().enumerate() {
+            let margin = if number == 0 { "\nringfence: " } else { "\n           " };
+            text.push_str(margin);
+            text.push_str(&printable(line));
+        }
+        text.push_str(&format!("\n           allow [o]nce, for this [s]ession{always}; [d]eny, or [q]uit? "));
+        match self.ask_now(&text) {
+            // It was not offered.
+            Decision::AllowPermanent if !lasting => Decision::AllowOnce,
+            decision => decision,
+        }
     }
 
     fn ask_now(&self, text: &str) -> Decision {
@@ -81,12 +86,6 @@ impl TerminalApprover {
         let decision = converse(&terminal, text, self.timeout).unwrap_or(Decision::Deny);
         self.pause.set(false);
         decision
-    }
-}
-
-impl Approver for TerminalApprover {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision> {
-        Box::pin(async move { self.ask_now(&text(question)) })
     }
 }
 
@@ -142,37 +141,6 @@ fn read_key(terminal: &OwnedFd, deadline: Instant) -> Result<Option<u8>, Errno> 
     }
 }
 
-/// The question. Everything that comes from inside is shown escaped.
-fn text(question: &Question) -> String {
-    let violation = &question.violation;
-    let who = if violation.argv.is_empty() {
-        violation.program.as_deref().map(printable).unwrap_or_else(|| "the command".to_owned())
-    } else {
-        printable(&violation.argv.join(" "))
-    };
-    let verb = match (violation.operation, question.grant.access) {
-        (Operation::Connect, _) => "connect to",
-        (_, Access::Read) => "read",
-        (_, Access::Write) => "write",
-        (_, Access::Execute) => "run",
-    };
-    let resource = printable(&question.grant.path.to_string_lossy());
-    let why = violation.message.split_once(": ").map_or("", |(_, why)| why);
-    format!(
-        "\nringfence: `{}` wants to {verb} {resource}\n           {}\n           allow [o]nce, for this [s]ession, [a]lways; [d]eny, or [q]uit? ",
-        shortened(&who),
-        printable(why)
-    )
-}
-
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-fn shortened(text: &str) -> String {
-    const LONGEST: usize = 120;
-    if text.chars().count() <= LONGEST {
-        return text.to_owned();
-    }
-    text.chars().take(LONGEST).chain(['…']).collect()
 }

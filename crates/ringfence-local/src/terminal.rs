@@ -12,13 +12,13 @@ use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize
 
 /// The caller's terminal in raw mode; restored when dropped.
 #[derive(Debug)]
-pub(crate) struct RawTerminal<'a> {
+pub struct RawTerminal<'a> {
     fd: BorrowedFd<'a>,
     saved: Termios,
 }
 
 impl<'a> RawTerminal<'a> {
-    pub(crate) fn new(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
+    pub fn new(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
         let saved = tcgetattr(fd)?;
         let mut raw = saved.clone();
         raw.make_raw();
@@ -55,7 +55,7 @@ const LOOK_AT_SIZE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// Of a terminal that says nothing about it.
 pub(crate) const USUAL_SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
-pub(crate) fn size(fd: BorrowedFd<'_>) -> Winsize {
+pub fn size(fd: BorrowedFd<'_>) -> Winsize {
     tcgetwinsize(fd).unwrap_or(USUAL_SIZE)
 }
 

@@ -221,7 +221,7 @@ impl Running {
             }
             // It may not have begun when it was told to end.
             if let Ok(done) = tokio::time::timeout(LOOK, &mut self.done).await {
-                if self.tools.desk().ended().is_some() {
+                if self.tools.questions().ended().is_some() {
                     // Taking a question back is no refusal.
                     self.tools.begin_run();
                 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ringfence::fence::BoxFuture;
 use ringfence::permission::{Answer, ApprovalService, Permission};
-use ringfence::tools::ToolEvent;
+use ringfence::session::SessionEvent;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::log;
@@ -14,7 +14,7 @@ use crate::log;
 #[derive(Debug)]
 pub(crate) enum News {
     Output(String),
-    Event(Box<ToolEvent>),
+    Event(Box<SessionEvent>),
     Asked(Box<Permission>, oneshot::Sender<Answer>),
 }
 
@@ -51,15 +51,17 @@ impl Calls {
         self.lock().asking.insert(permission.to_owned(), call.to_owned());
     }
 
-    pub(crate) fn hear(&self, event: &ToolEvent) {
+    pub(crate) fn hear(&self, event: &SessionEvent) {
         let (call, news) = match event {
-            ToolEvent::ApprovalRequested { call_id, permission, .. } => {
+            SessionEvent::ApprovalRequested { call_id, permission, .. } => {
                 self.route(&permission.id, call_id);
                 (call_id, News::Event(Box::new(event.clone())))
             }
-            ToolEvent::Output { call_id, data, .. } => (call_id, News::Output(data.clone())),
-            ToolEvent::ApprovalDecided { call_id, .. } => (call_id, News::Event(Box::new(event.clone()))),
-            ToolEvent::Warning { .. } | ToolEvent::RunFailed { .. } | ToolEvent::RunCancelled { .. } => {
+            SessionEvent::Output { call_id, data, .. } => (call_id, News::Output(data.clone())),
+            SessionEvent::ApprovalDecided { call_id, .. } => (call_id, News::Event(Box::new(event.clone()))),
+            SessionEvent::Warning { .. }
+            | SessionEvent::RunFailed { .. }
+            | SessionEvent::RunCancelled { .. } => {
                 // They name no call; whoever is there hears of it.
                 for sender in self.lock().running.values() {
                     let _ = sender.send(News::Event(Box::new(event.clone())));

@@ -97,7 +97,8 @@ impl Session {
                 format!("waiting for a person: {}\n", held.join(", "))
             },
         );
-        let granted: Vec<Value> = opened.tools.desk().granted().iter().map(|grant| json!(grant)).collect();
+        let granted: Vec<Value> =
+            opened.tools.questions().granted().iter().map(|grant| json!(grant)).collect();
         ToolResult::text(text)
             .with("project", opened.tools.workspace().display().to_string())
             .with("directories", json!(opened.directories))
@@ -107,7 +108,7 @@ impl Session {
             .with("usage", json!(opened.tools.usage()))
             .with("granted", granted)
             .with("waiting", held)
-            .with("runEnded", json!(opened.tools.desk().ended()))
+            .with("runEnded", json!(opened.tools.questions().ended()))
     }
 
     pub(crate) async fn request(
@@ -155,7 +156,7 @@ impl Session {
         opened: &Opened,
         context: &RequestContext<RoleServer>,
     ) -> Option<ToolResult> {
-        let ended = opened.tools.desk().ended()?;
+        let ended = opened.tools.questions().ended()?;
         let over = || {
             let text = format!("this session is over: {}; reconnect to begin another", ended.message);
             ToolResult::failed(ended.error_kind, text).with("reason", "run_ended")
@@ -166,7 +167,7 @@ impl Session {
         let why = format!("the agent was stopped ({}), and wants to go on", ended.message);
         let calls = std::sync::Arc::clone(&self.calls);
         let running = self.start(opened, None, move |call, tools| {
-            let redact = tools.desk().redact();
+            let redact = tools.questions().redact();
             let permission = Permission::tool("ringfence", &why, &json!({ "ended": why }), redact);
             calls.route(&permission.id, call);
             let answer = wait_for(calls.ask(&permission), permission.timeout());

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use ringfence::tools::ToolEvent;
+use ringfence::session::SessionEvent;
 use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
 use rmcp::service::Peer;
@@ -37,10 +37,10 @@ fn rank(level: LoggingLevel) -> u8 {
     }
 }
 
-pub(crate) async fn send(peer: &Peer<RoleServer>, from: &Level, event: &ToolEvent) {
+pub(crate) async fn send(peer: &Peer<RoleServer>, from: &Level, event: &SessionEvent) {
     let level = match event {
-        ToolEvent::Warning { .. } | ToolEvent::RunCancelled { .. } => LoggingLevel::Warning,
-        ToolEvent::RunFailed { .. } => LoggingLevel::Error,
+        SessionEvent::Warning { .. } | SessionEvent::RunCancelled { .. } => LoggingLevel::Warning,
+        SessionEvent::RunFailed { .. } => LoggingLevel::Error,
         _ => LoggingLevel::Info,
     };
     if rank(level) < from.0.load(Ordering::Relaxed) {

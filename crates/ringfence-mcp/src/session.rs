@@ -5,12 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use ringfence::manager::built_in;
 use ringfence::model::Result;
-use ringfence::model::config::WorkspaceAccess;
 use ringfence::permission::ApprovalService;
-use ringfence::setup::Setup;
-use ringfence::tools::{LocalTools, Tools};
+use ringfence::tools::{OpenTools, Tools};
 use rmcp::RoleServer;
 use rmcp::service::Peer;
 
@@ -103,12 +100,9 @@ impl Session {
 
     fn make(&self, directories: Vec<PathBuf>) -> Result<Opened> {
         let more = directories.get(1..).unwrap_or_default();
-        let mut setup = (self.options.load)(&directories[0], more)?;
-        // A client wants its project, so that is where every provider works unless something else is written.
-        setup.loaded.config.workspace_access.get_or_insert(WorkspaceAccess::Rw);
-        let setup = Arc::new(setup);
+        let setup = Arc::new((self.options.load)(&directories[0], more)?.in_the_project());
         let calls = Arc::clone(&self.calls);
-        let local = LocalTools {
+        let open = OpenTools {
             service: Some(Arc::clone(&calls) as Arc<dyn ApprovalService>),
             ledger: self.options.ledger.clone(),
             session_key: Some(self.key.clone()),
@@ -116,20 +110,12 @@ impl Session {
             code_reader: self.options.code_reader.clone(),
             require: self.options.require.clone(),
             stage: self.options.stage.clone(),
-            ..LocalTools::default()
+            warn: Arc::clone(&self.options.warn),
+            ..OpenTools::default()
         };
-        let tools = self.tools(local, &setup)?;
+        let tools = open.open(&setup)?;
         tools.listen(Arc::new(move |event| calls.hear(event)));
         Ok(Opened { tools, directories, ledger: setup.ledger_path() })
-    }
-
-    /// In a sandbox of the configured provider.
-    fn tools(&self, local: LocalTools, setup: &Arc<Setup>) -> Result<Tools> {
-        if setup.loaded.config.provider == "local" {
-            return local.open(setup);
-        }
-        let warn = Arc::clone(&self.options.warn);
-        local.open_managed(setup, built_in()?, &self.key, move |warning| warn(warning))
     }
 
     /// The client's roots are others now: what was opened for the old ones ends, and what was granted with it.

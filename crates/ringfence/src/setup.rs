@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfence_ledger::{Redact, Secrets};
-use ringfence_model::config::{ConfigFile, Launcher, OsMode};
+use ringfence_model::config::{ConfigFile, Launcher, OsMode, WorkspaceAccess};
 use ringfence_model::environment::holds_secret;
 use ringfence_model::violation::annotate;
-use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result};
+use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result, Violation};
 
 use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
 
@@ -25,6 +25,13 @@ pub struct Setup {
     pub ringfence_home: PathBuf,
     pub env: EnvMap,
     pub loaded: Loaded,
+}
+
+/// Removes the values of variables that are named like secrets, and `more`.
+pub(crate) fn secrets_of(env: &EnvMap, more: &[String]) -> Arc<dyn Redact> {
+    let named = env.iter().filter(|(name, _)| name.to_str().is_some_and(holds_secret));
+    let values = named.filter_map(|(_, value)| value.to_str().map(str::to_owned));
+    Arc::new(Secrets::new(values.chain(more.iter().cloned())))
 }
 
 impl Setup {
@@ -84,22 +91,20 @@ impl Setup {
     /// shown.
     #[must_use]
     pub fn secrets(&self, more: &[String]) -> Arc<dyn Redact> {
-        let named = self.env.iter().filter(|(name, _)| name.to_str().is_some_and(holds_secret));
-        let values = named.filter_map(|(_, value)| value.to_str().map(str::to_owned));
-        Arc::new(Secrets::new(values.chain(more.iter().cloned())))
+        secrets_of(&self.env, more)
     }
 
-    /// Does what the configuration says about violations: how many are kept, whether any are, and whether
-    /// they are added to the command's stderr.
-    pub fn finish(&self, result: &mut ExecResult) {
+    /// The violations as text, where they are to be added to the command's standard error.
+    pub(crate) fn annotation(&self, result: &ExecResult) -> String {
+        if self.loaded.config.annotate_stderr { annotate(&result.violations) } else { String::new() }
+    }
+
+    /// Takes out what the configuration does not let a result keep: all violations, or the oldest ones.
+    pub(crate) fn drop_violations(&self, result: &mut ExecResult) -> Vec<Violation> {
         let config = &self.loaded.config;
         let most = usize::try_from(config.max_violations).unwrap_or(usize::MAX);
-        if config.annotate_stderr {
-            result.stderr.extend_from_slice(annotate(&result.violations).as_bytes());
-        }
-        // The oldest go first.
         let excess = result.violations.len().saturating_sub(if config.track_violations { most } else { 0 });
-        result.violations.drain(..excess);
+        result.violations.drain(..excess).collect()
     }
 
     /// What the local fence is told besides the policy. `required` are layers that must hold; `stage` is the
@@ -128,11 +133,25 @@ impl Setup {
         }))
     }
 
+    /// The same for a door that works in the project itself: that is where every provider works then, unless something
+    /// else is written.
+    #[must_use]
+    pub fn in_the_project(mut self) -> Self {
+        self.loaded.config.workspace_access.get_or_insert(WorkspaceAccess::Rw);
+        self
+    }
+
     /// To be called before a fence is planned in which something of an agent's will run: what is not there cannot be
     /// covered, and ringfence's home holds its rules and records. Who may not make it here cannot make it inside either.
     pub fn make_home(&self) {
         use std::os::unix::fs::DirBuilderExt as _;
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.ringfence_home);
+    }
+
+    /// The user's own configuration.
+    #[must_use]
+    pub fn user_file(&self) -> PathBuf {
+        self.ringfence_home.join("sandbox.json")
     }
 
     #[must_use]

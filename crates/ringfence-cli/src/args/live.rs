@@ -9,6 +9,9 @@ use super::Sandbox;
 pub(crate) struct Session {
     #[command(flatten)]
     pub(crate) sandbox: Sandbox,
+    /// Work in the sandbox of this session, such as agent:main:chat, by the configured mode and scope
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
 }
 
 const SESSION_EXAMPLES: &str = "\

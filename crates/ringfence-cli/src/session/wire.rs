@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use ringfence::fence::jobs::TerminalSize;
 use ringfence::model::{Decision, ErrorKind, ExecEvent, ExecRequest, ExecResult, Stdin};
+use ringfence::session::SessionEvent;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::yard;
+use super::jobs;
 
 /// A command that was asked for.
 #[derive(Debug)]
@@ -18,8 +19,6 @@ pub(crate) struct Job {
     pub(crate) request: ExecRequest,
     /// It goes on while others run.
     pub(crate) background: bool,
-    /// Of its terminal.
-    pub(crate) size: Option<TerminalSize>,
 }
 
 /// What is wanted of a job, or of a command on a terminal.
@@ -106,13 +105,13 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Line>, (Option<Value>, String)
             request.tty = tty;
             request.timeout_ms = timeout_ms;
             request.stdin = stdin.map_or(Stdin::Empty, |text| Stdin::Bytes(text.into_bytes()));
-            let size = yard::size(rows, columns);
-            Ok(Some(Line::Run(Box::new(Job { id, shell, request, background, size }))))
+            request.size = jobs::size(rows, columns);
+            Ok(Some(Line::Run(Box::new(Job { id, shell, request, background }))))
         }
         Raw { id: Some(id), job, jobs, offset, max, input, close_input, signal, rows, columns, .. }
             if jobs || job.is_some() || input.is_some() || rows.is_some() || columns.is_some() =>
         {
-            let resize = yard::size(rows, columns);
+            let resize = jobs::size(rows, columns);
             Ok(Some(Line::Order(
                 id,
                 Order { job, list: jobs, offset, max, input, close_input, resize, signal },
@@ -170,6 +169,14 @@ impl Wire {
 
     pub(crate) fn failed(&self, id: &Value, kind: ErrorKind, message: &str) {
         self.send(&json!({ "id": id, "event": "error", "kind": kind, "message": message, "final": true }));
+    }
+
+    /// What is worth telling of what happens around commands.
+    pub(crate) fn happened(&self, event: &SessionEvent) {
+        match event {
+            SessionEvent::Kept { .. } | SessionEvent::Warning { .. } => self.send(event),
+            _ => {}
+        }
     }
 
     /// What happens while a command runs.

@@ -2,16 +2,17 @@
 
 use std::io::Write as _;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence::ledger::{ExecutionEnd, ExecutionStart, Ledger, Writer, WriterOptions, now_ms};
+use ringfence::ledger::{ExecutionEnd, ExecutionStart, Ledger, Nothing, Writer, WriterOptions, now_ms};
 use ringfence::model::{Command, ErrorKind, Operation, Severity, Violation, ViolationKind};
 
 use super::support::Room;
 
 /// Writes an execution that ended with this code, that long ago.
 fn record(room: &Room, command: &str, exit_code: i32, age: Duration) {
-    let writer = Writer::spawn(&room.ringfence_home.join("ledger.db"), WriterOptions::default());
+    let writer = Writer::spawn(&room.ringfence_home.join("ledger.db"), WriterOptions::new(Arc::new(Nothing)));
     let mut start = ExecutionStart::new(Command::Shell(command.to_owned()));
     start.id = ringfence::ledger::ExecutionId::at(now_ms() - u64::try_from(age.as_millis()).unwrap());
     start.project = Some(room.project.clone());

@@ -4,14 +4,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use ringfence::fence::CreateOptions;
-use ringfence::manager::built_in;
+use ringfence::manager::{Manager, ManagerOptions, built_in};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Decision, ErrorKind};
 use ringfence::permission::{Answer, AutoApprove, Callback};
+use ringfence::session::Managed;
 use ringfence::setup::Setup;
-use ringfence::tools::{Executors, LocalTools, ProviderRoom, ToolResult, Tools};
-use ringfence_docker::DockerProvider;
+use ringfence::tools::{Executors, OpenTools, ToolResult, Tools};
 use ringfence_docker::testing::{FULL, TestEngine};
 use serde_json::{Value, json};
 
@@ -40,13 +39,14 @@ impl Agent {
         let setup = Arc::new(Setup::load(&room.project, env.into(), call, None).unwrap());
         let answers = Mutex::new(answers.into_iter());
         let service = Callback(move |_: &_| answers.lock().unwrap().next().unwrap_or(Answer::deny("no")));
-        let options = LocalTools {
+        let options = OpenTools {
             service: Some(Arc::new(service)),
             stage: Some(Path::new(env!("CARGO_BIN_EXE_ringfence")).to_owned()),
-            ..LocalTools::default()
+            session_key: Some(session),
+            warn: Arc::new(|warning| panic!("{warning}")),
+            ..OpenTools::default()
         };
-        let warn = |warning: &str| panic!("{warning}");
-        let tools = options.open_managed(&setup, built_in().unwrap(), &session, warn).unwrap();
+        let tools = options.open(&setup).unwrap();
         Some(Self { engine, room, tools })
     }
 
@@ -231,18 +231,22 @@ fn risky_code_has_a_container_of_its_own() {
     let room = Room::new();
     let env = [("HOME", &room.home), ("RINGFENCE_HOME", &room.ringfence_home)]
         .map(|(name, path)| (name.into(), path.clone().into_os_string()));
-    let setup = Setup::load(&room.project, env.into(), ConfigFile::default(), None).unwrap();
-    let container = CreateOptions {
-        provider_options: json!({
-            "engine": engine.host(), "life": "simple", "docker": { "image": FULL, "memory": "256M" },
-        }),
-        ..CreateOptions::new(room.project.clone(), setup.policy())
-    };
-    let docker = ProviderRoom::new(Arc::new(DockerProvider::default()), container);
-    let options = LocalTools {
+    let env: ringfence::config::EnvMap = env.into();
+    let container = json!({
+        "provider": "docker", "workspaceAccess": "rw",
+        "docker": { "image": FULL, "memory": "256M" },
+        "providerOptions": { "engine": engine.host(), "life": "simple" },
+    });
+    let container = serde_json::from_value(container).unwrap();
+    let container = Setup::load(&room.project, env.clone(), container, None).unwrap();
+    let managed = ManagerOptions { is_ephemeral: true, ..ManagerOptions::new(&container, |_| ()) };
+    let manager = Manager::new(container, built_in().unwrap(), managed);
+    let docker = Managed::new(Arc::new(manager), "code");
+    let setup = Arc::new(Setup::load(&room.project, env, ConfigFile::default(), None).unwrap());
+    let options = OpenTools {
         service: Some(Arc::new(AutoApprove)),
         executors: Some(Executors { docker: Some(Arc::new(docker)), ..Executors::default() }),
-        ..LocalTools::default()
+        ..OpenTools::default()
     };
     let tools = options.open(&setup).unwrap();
     let run = |code: &str| tools.call("run_code", &json!({ "language": "shell", "code": code }));

@@ -8,7 +8,7 @@ use ringfence::gate::{CodeReader, Worker};
 use ringfence::model::ErrorKind;
 use ringfence::model::config::ConfigFile;
 use ringfence::setup::Setup;
-use ringfence::tools::LocalTools;
+use ringfence::tools::OpenTools;
 use serde_json::{Value, json};
 
 use super::support::Room;
@@ -105,10 +105,10 @@ fn tools_with_a_locked_in_reader_ask_nobody_about_harmless_code() {
     }
     let env = [("HOME", room.home.clone().into_os_string()), ("PATH", std::env::var_os("PATH").unwrap())];
     let env = env.into_iter().map(|(name, value)| (name.into(), value)).collect();
-    let setup = Setup::load(&room.project, env, ConfigFile::default(), None).unwrap();
+    let setup = Arc::new(Setup::load(&room.project, env, ConfigFile::default(), None).unwrap());
     let call = |reader: Option<Arc<dyn CodeReader>>, language: &str, code: &str| {
         // Nobody is there to be asked: a question ends the run.
-        let tools = LocalTools { code_reader: reader, ..LocalTools::default() }.open(&setup).unwrap();
+        let tools = OpenTools { code_reader: reader, ..OpenTools::default() }.open(&setup).unwrap();
         let result = tools.call("run_code", &json!({ "language": language, "code": code }));
         tools.dispose();
         result

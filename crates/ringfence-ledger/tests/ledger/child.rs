@@ -33,7 +33,7 @@ fn play() {
                 WriterOptions {
                     on_problem: Box::new(|problem| panic!("{}", problem.chain())),
                     busy: std::time::Duration::from_secs(20),
-                    ..WriterOptions::default()
+                    ..WriterOptions::new(Arc::new(Nothing))
                 },
             );
             for number in 0..many.parse().unwrap() {
@@ -45,7 +45,7 @@ fn play() {
             }
         }
         ["start-and-hang"] => {
-            let writer = ringfence_ledger::Writer::spawn(&path, WriterOptions::default());
+            let writer = ringfence_ledger::Writer::spawn(&path, WriterOptions::new(Arc::new(Nothing)));
             writer.start(sample::shell("sleep 1000"));
             writer.flush();
             println!("\nstarted");

@@ -15,11 +15,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ringfence::gate::{CodeReader, READ_CODE, Worker, serve_reader};
-use ringfence::ledger::{Writer, WriterOptions};
 use ringfence::model::config::ConfigFile;
+use ringfence::session::Listener;
+use ringfence::session::recorder::{Keeping, open_ledger};
 use ringfence::setup::Setup;
-use ringfence::tools::journal::Listener;
-use ringfence::tools::{LocalTools, ToolResult, Tools};
+use ringfence::tools::{OpenTools, ToolResult, Tools};
 use serde_json::{Value, json};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -87,13 +87,13 @@ fn open(
     let mut env: std::collections::BTreeMap<_, _> = std::env::vars_os().collect();
     env.retain(|name, _| !name.to_string_lossy().starts_with("RINGFENCE"));
     env.insert("HOME".into(), home.into());
-    let setup = Setup::load(project, env, ConfigFile::default(), None)?;
-    let ledger = Arc::new(Writer::spawn(&setup.ledger_path(), WriterOptions::default()));
-    let tools = LocalTools {
+    let setup = Arc::new(Setup::load(project, env, ConfigFile::default(), None)?);
+    let ledger = open_ledger(&setup.ledger_path(), &setup.env, Keeping::Thread, |_| ());
+    let tools = OpenTools {
         service: Some(answers.service()),
         ledger: Some(ledger),
         code_reader: Some(Arc::clone(reader)),
-        ..LocalTools::default()
+        ..OpenTools::default()
     };
     let tools = tools.open(&setup)?;
     tools.listen(Arc::clone(listener));

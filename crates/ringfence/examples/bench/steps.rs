@@ -97,7 +97,9 @@ fn prepare(table: &mut Table, project: &Path) -> Result<Plan, Box<dyn std::error
 
 fn ledger(table: &mut Table, project: &Path) {
     let file = project.join("../ledger-of-the-bench/ledger.db");
-    let writer = table.time("ledger: start of the writer", || Writer::spawn(&file, WriterOptions::default()));
+    let writer = table.time("ledger: start of the writer", || {
+        Writer::spawn(&file, WriterOptions::new(std::sync::Arc::new(ringfence::ledger::Nothing)))
+    });
     let id = table.time("ledger: opened, start written (beside the command)", || {
         let id = writer.start(ExecutionStart::new(Command::Argv(vec!["true".into()])));
         writer.flush();

@@ -1,14 +1,11 @@
 //! Whether a command may run: judged before it does, by the rules of one project.
 //!
-//! [`Gatekeeper::admit`] is the one way: *allow* runs, *ask* asks whoever the caller brings, *deny* is refused.
-//! It is advice and approval; whatever it lets pass runs inside the fence.
+//! The gate is advice; whatever passes it runs inside the fence. What follows from a verdict is decided in one place,
+//! [`Core::admit`](crate::session::Core::admit).
 //!
 //! What the fence itself will refuse and ask about, exactly and at the moment it happens, is not asked here a
 //! second time: `cat ~/.ssh/config` passes the gate when the policy denies that file.
 
-mod outcome;
-mod quote;
-mod whereabouts;
 mod worker;
 
 use std::path::PathBuf;
@@ -18,16 +15,10 @@ pub use ringfence_gate::reading::{CodeReader, InProcess};
 pub use ringfence_gate::rules::{CommandRule, List, RuleError};
 pub use ringfence_gate::{Decision, Finding, Gate, Language, Options, Request, Verdict, policy, risk, rules};
 use ringfence_model::config::{GateMode, Launcher};
-use ringfence_model::{
-    Access, Command, Decision as Answer, DenyReason, Filesystem, PathOutcome, Policy, Result,
-};
+use ringfence_model::{Access, DenyReason, Error, ErrorKind, Filesystem, PathOutcome, Policy, Result};
 
-pub use outcome::{Admission, EVENT, Passed, REFUSED, Refusal, Why, invalid_rule};
-pub use quote::text_of;
-pub use whereabouts::Whereabouts;
 pub use worker::{READ_CODE, Worker, serve_reader};
 
-use crate::config::{self, Change};
 use crate::setup::Setup;
 
 /// Judges what is to run in one project.
@@ -40,11 +31,9 @@ pub struct Gatekeeper {
     /// Built for the first question: most commands pass without one. None: files are not fenced in, so nothing
     /// can be left to the fence.
     policy: OnceLock<Option<Policy>>,
-    user_file: PathBuf,
+    /// More directories of the project.
+    also: Vec<String>,
 }
-
-/// What a caller does with a question: a person's answer, or none when there is nobody to ask.
-pub type AskFn<'a> = &'a dyn Fn(&str, &Verdict) -> Option<Answer>;
 
 impl Gatekeeper {
     /// The gate that a project's configuration describes.
@@ -54,8 +43,8 @@ impl Gatekeeper {
             setup: Arc::clone(setup),
             home: setup.home.to_string_lossy().into_owned(),
             project: setup.project.to_string_lossy().into_owned(),
+            also: vec![],
             policy: OnceLock::new(),
-            user_file: setup.ringfence_home.join("sandbox.json"),
         })
     }
 
@@ -63,6 +52,18 @@ impl Gatekeeper {
     #[must_use]
     pub fn reading_code_by(mut self, reader: Arc<dyn CodeReader>) -> Self {
         self.gate = self.gate.reading_code_by(reader);
+        self
+    }
+
+    /// The same gate for commands that work in the first of these directories; the others belong to it. None: in the
+    /// project.
+    #[must_use]
+    pub fn working_in(mut self, directories: Vec<PathBuf>) -> Self {
+        let mut names = directories.into_iter().map(|path| path.to_string_lossy().into_owned());
+        if let Some(first) = names.next() {
+            self.project = first;
+        }
+        self.also = names.collect();
         self
     }
 
@@ -87,57 +88,30 @@ impl Gatekeeper {
     /// What the gate says, and nothing else. `cwd`: where it would run; none when that is not known.
     #[must_use]
     pub fn judge(&self, language: Language, code: &str, cwd: Option<&str>) -> Verdict {
-        let mut request = Request::new(language, code, self.home.as_str(), cwd.unwrap_or_default());
-        request.project = Some(self.project.clone());
-        self.gate.judge(&request)
+        self.judge_as(language, code, cwd, false)
     }
 
-    /// Whether a command may run, in `cwd` (none: not known). Asks when that is needed; an answer "always"
-    /// becomes a rule in the user's own file.
-    pub fn admit(
-        &self,
-        command: &Command,
-        cwd: Option<&str>,
-        ask: AskFn<'_>,
-    ) -> Result<Box<Admission>, Box<Refusal>> {
-        self.admit_code(Language::Shell, &text_of(command), cwd, ask)
+    /// As [`judge`](Self::judge); `escalated`: an agent wants more than the fence gives.
+    #[must_use]
+    pub fn judge_as(&self, language: Language, code: &str, cwd: Option<&str>, escalated: bool) -> Verdict {
+        let request = Request::new(language, code, self.home.as_str(), cwd.unwrap_or_default());
+        self.gate.judge(&Request {
+            project: Some(self.project.clone()),
+            also: self.also.clone(),
+            escalated,
+            ..request
+        })
     }
 
-    /// As [`admit`](Self::admit), for code in any language.
-    pub fn admit_code(
-        &self,
-        language: Language,
-        code: &str,
-        cwd: Option<&str>,
-        ask: AskFn<'_>,
-    ) -> Result<Box<Admission>, Box<Refusal>> {
-        let verdict = self.judge(language, code, cwd);
-        let refuse = |verdict, why| Err(Box::new(Refusal::new(code, verdict, why, &self.user_file)));
-        let how = match verdict.decision {
-            _ if self.mode() == GateMode::Off => Passed::Unjudged,
-            Decision::Allow => Passed::Allowed,
-            Decision::Deny => return refuse(verdict, Why::Denied),
-            Decision::Ask if self.is_left_to_the_fence(&verdict) => Passed::LeftToTheFence,
-            Decision::Ask => match ask(code, &verdict) {
-                None => return refuse(verdict, Why::NobodyToAsk),
-                Some(Answer::Deny) => return refuse(verdict, Why::NotApproved),
-                Some(Answer::Abort) => return refuse(verdict, Why::Aborted),
-                Some(answer) => Passed::Approved(answer),
-            },
-        };
-        let kept = match (&how, &verdict.proposal) {
-            (Passed::Approved(Answer::AllowPermanent), Some(rule)) => Some(self.keep(rule)),
-            _ => None,
-        };
-        Ok(Box::new(Admission { code: code.to_owned(), verdict, how, kept }))
+    /// The gate itself.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
     }
 
-    /// Lets commands that a rule matches pass from now on.
-    pub fn keep(&self, rule: &str) -> Result<Change> {
-        config::add_rule(&self.user_file, List::Allow, rule)
-    }
-
-    fn is_left_to_the_fence(&self, verdict: &Verdict) -> bool {
+    /// Whether everything that would be asked about is what the fence refuses exactly, and asks about itself.
+    #[must_use]
+    pub fn is_left_to_the_fence(&self, verdict: &Verdict) -> bool {
         self.policy().is_some_and(|policy| {
             left_to_the_fence(verdict, &policy.filesystem, !policy.network.allow_network)
         })
@@ -149,7 +123,10 @@ pub fn gate_of(setup: &Setup) -> Result<Gate> {
     let config = &setup.loaded.config;
     let options = Options::from_config(&config.safety, config.validation_strictness)
         .and_then(|options| options.restricted_to(&config.allowed_commands, &config.blocked_commands))
-        .map_err(|error| invalid_rule(&error))?;
+        .map_err(|error| {
+            Error::new(ErrorKind::InvalidConfig, error.to_string())
+                .hint("`ringfence config check` shows where it is written")
+        })?;
     Ok(Gate::new(options))
 }
 
@@ -157,7 +134,7 @@ pub fn gate_of(setup: &Setup) -> Result<Gate> {
 /// file on the deny list, a file that cannot be written, or, where it holds those, a connection. A file that a person
 /// granted was asked about before.
 #[must_use]
-pub fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: bool) -> bool {
+fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: bool) -> bool {
     let held = |path: &String| {
         let decided = rules.decide(path.as_ref(), Access::Read);
         decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)

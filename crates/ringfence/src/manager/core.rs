@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_fence::{Approval, CreateOptions, EventSink, Hooks, Progress, Provider, Registry, Sandbox};
+use ringfence_fence::{
+    Approval, Background, CreateOptions, EventSink, Hooks, Progress, Provider, Registry, Sandbox,
+};
 use ringfence_model::config::Prune;
 use ringfence_model::{Decision, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Policy, Result};
 
@@ -37,6 +39,10 @@ pub struct ManagerOptions {
     pub stage: Option<PathBuf>,
     /// Keeps the register of sandboxes. None: nothing is registered and nothing pruned.
     pub housekeeper: Option<Arc<Housekeeper>>,
+    /// Hears what jobs of a command write after its end, where the command's ticket does not say who does.
+    pub background: Option<Background>,
+    /// Sandboxes go with this process, also when it is killed, and no other finds them again.
+    pub is_ephemeral: bool,
 }
 
 impl ManagerOptions {
@@ -54,6 +60,8 @@ impl ManagerOptions {
             require: vec![],
             stage: None,
             housekeeper: None,
+            background: None,
+            is_ephemeral: false,
         }
     }
 }
@@ -99,6 +107,11 @@ impl Manager {
         options: ManagerOptions,
     ) -> Self {
         Self { setup, agents, registry, options, providers: Mutex::default(), slots: Slots::default() }
+    }
+
+    /// From now on this is who is asked about refusals while a command waits; none: nobody.
+    pub fn ask(&mut self, approval: Option<Approval>) {
+        self.options.approval = approval;
     }
 
     /// An agent with a project or configuration of its own.
@@ -168,6 +181,11 @@ impl Manager {
         }
     }
 
+    /// Puts a sandbox that turned out to be gone out of the way, so that the session gets another.
+    pub(crate) async fn discard(&self, session: &str, sandbox: &Arc<dyn Sandbox>) {
+        self.slots.discard(&self.key_of(&self.status(session)), sandbox).await;
+    }
+
     /// Runs one command without a fence, whatever the configuration says, beside the session's sandbox: for a person who
     /// said so.
     pub async fn execute_unsandboxed(
@@ -219,6 +237,13 @@ impl Manager {
     #[must_use]
     pub fn asks(&self) -> bool {
         self.options.approval.is_some()
+    }
+
+    /// Whether a fence holds what a session runs.
+    #[must_use]
+    pub fn is_fenced(&self, session: &str) -> bool {
+        let status = self.status(session);
+        status.sandboxed && self.setup_of(&status).loaded.config.provider != unfenced::KIND
     }
 
     /// Whether a session's files are read and written through its sandbox, since that has a file system of its own.
@@ -298,7 +323,8 @@ impl Manager {
     }
 
     async fn make(&self, status: &RuntimeStatus, slot: Arc<Slot>) -> Result<Held> {
-        self.make_as(status, slot, Some(self.key_of(status))).await
+        let name = (!self.options.is_ephemeral).then(|| self.key_of(status));
+        self.make_as(status, slot, name).await
     }
 
     /// `name` is what the provider may call it by; none for one beside the session's own.
@@ -329,7 +355,7 @@ impl Manager {
             hooks: Hooks {
                 scope_key: name,
                 approval: self.options.approval.clone().map(|approval| remembering(approval, slot)),
-                background: None,
+                background: self.options.background.clone(),
                 progress: self.options.progress.clone(),
             },
         };

@@ -92,6 +92,18 @@ impl Sandbox for Open {
         })
     }
 
+    /// Nothing is remembered from one command to the next, so every shell is like the first.
+    fn shell<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<dyn Sandbox>>> {
+        let shell = Self {
+            id: format!("{}/{name}", self.id),
+            cwd: self.cwd.clone(),
+            env: Arc::clone(&self.env),
+            timeout_ms: self.timeout_ms,
+            disposed: AtomicBool::new(!self.is_alive()),
+        };
+        Box::pin(std::future::ready(Ok(Arc::new(shell) as Arc<dyn Sandbox>)))
+    }
+
     fn dispose(&self) -> BoxFuture<'_, Result<()>> {
         self.disposed.store(true, Ordering::Release);
         Box::pin(std::future::ready(Ok(())))

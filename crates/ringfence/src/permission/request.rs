@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfence_fence::approve::Question;
 use ringfence_gate::Verdict;
 use ringfence_ledger::Redact;
-use ringfence_model::{Access, Decision, Grant};
+use ringfence_model::{Access, Decision, Grant, Violation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,6 +14,9 @@ use super::clean::{cleaned, key_of};
 
 /// Characters of code that a person is shown.
 pub const PREVIEW: usize = 500;
+/// The same on a terminal.
+const LONGEST_CODE: usize = 200;
+const LONGEST_PROGRAM: usize = 120;
 
 /// What sort of thing is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +38,9 @@ pub struct Permission {
     pub id: String,
     /// Hash of the tool and the cleaned request: the same thing asked again has the same key.
     pub key: String,
+    /// The call that asks.
+    #[serde(default)]
+    pub call: String,
     /// Whose question it is, where the session has a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
@@ -49,6 +55,9 @@ pub struct Permission {
     /// The command that wants it, without known secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// The very program that wants it, where the fence knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// What may be answered, in the order in which to offer it.
     pub options: Vec<Decision>,
     /// Code may be changed before it runs.
@@ -87,27 +96,27 @@ impl Permission {
             access: Some(grant.access),
             reason: redact.redact(&violation.message).into_owned(),
             command: Some(redact.redact(&question.command).into_owned()),
+            program: program(violation).map(|text| redact.redact(&text).into_owned()),
             options,
             grant: Some(grant.clone()),
             ..Self::new(PermissionKind::SandboxAccess, tool, resource, request)
         }
     }
 
-    /// About code that the gate asks about. `lasting`: an answer can become a rule.
+    /// About code that the gate asks about.
     #[must_use]
     pub fn execution(
         tool: &str,
         code: &str,
         arguments: &Value,
         verdict: &Verdict,
-        lasting: bool,
         redact: &dyn Redact,
     ) -> Self {
         let code = redact.redact(code).into_owned();
         let found =
             verdict.findings.iter().find(|finding| finding.decision != ringfence_gate::Decision::Allow);
         let reason = found.map_or_else(|| verdict.risk.reason.clone(), |finding| finding.message.clone());
-        let proposal = verdict.proposal.clone().filter(|_| lasting);
+        let proposal = verdict.proposal.clone();
         let mut options = vec![Decision::AllowOnce, Decision::AllowSession];
         if proposal.is_some() {
             options.push(Decision::AllowPermanent);
@@ -139,6 +148,7 @@ impl Permission {
         Self {
             id: uuid::Uuid::now_v7().simple().to_string(),
             key: key_of(tool, &request),
+            call: String::new(),
             session: None,
             kind,
             tool: tool.to_owned(),
@@ -146,6 +156,7 @@ impl Permission {
             access: None,
             reason: String::new(),
             command: None,
+            program: None,
             options: vec![Decision::AllowOnce, Decision::AllowSession, Decision::Deny, Decision::Abort],
             editable: false,
             risk_level: None,
@@ -163,19 +174,44 @@ impl Permission {
         Duration::from_millis(self.timeout_ms)
     }
 
+    fn wants(&self) -> String {
+        let is_path = self.grant.as_ref().is_none_or(|grant| grant.path.is_absolute());
+        match (self.kind, self.access) {
+            (PermissionKind::SandboxAccess, Some(access)) if is_path => format!("{access} {}", self.resource),
+            (PermissionKind::SandboxAccess, _) => format!("connect to {}", self.resource),
+            (PermissionKind::Execution, _) => "run".to_owned(),
+            (PermissionKind::Tool, _) => format!("use {}", self.resource),
+        }
+    }
+
     /// One sentence for a person. What comes from outside is shown without control characters.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let wants = match (self.kind, self.access) {
-            (PermissionKind::SandboxAccess, Some(access)) => format!("{access} {}", self.resource),
-            (PermissionKind::SandboxAccess, None) => format!("reach {}", self.resource),
-            (PermissionKind::Execution, _) => "run".to_owned(),
-            (PermissionKind::Tool, _) => format!("use {}", self.resource),
-        };
+        let wants = self.wants();
         let who = self.command.as_deref().unwrap_or(&self.tool);
         // The reason begins with what was wanted, where the fence gives it.
         let why = self.reason.strip_prefix(&format!("{wants}: ")).unwrap_or(&self.reason);
         printable(&format!("`{who}` wants to {wants}: {why}"))
+    }
+
+    /// For the person at a terminal, on a few lines.
+    #[must_use]
+    pub fn prompt(&self) -> String {
+        let text = match self.kind {
+            PermissionKind::Execution => {
+                let code = shortened(self.command.as_deref().unwrap_or_default(), LONGEST_CODE);
+                let always =
+                    self.proposal.as_ref().map(|rule| format!("\n(always: everything like `{rule}`)"));
+                format!("about to run `{code}`\n{}{}", self.reason, always.unwrap_or_default())
+            }
+            PermissionKind::SandboxAccess | PermissionKind::Tool => {
+                let who = self.program.as_deref().or(self.command.as_deref()).unwrap_or(&self.tool);
+                let wants = self.wants();
+                let why = self.reason.strip_prefix(&format!("{wants}: ")).unwrap_or(&self.reason);
+                format!("`{}` wants to {wants}\n{why}", shortened(who, LONGEST_PROGRAM))
+            }
+        };
+        printable(&text)
     }
 
     /// The message of services that ask for a confirmation elsewhere.
@@ -192,6 +228,17 @@ impl Permission {
             },
         })
     }
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most).chain(['…']).collect()
+}
+
+fn program(violation: &Violation) -> Option<String> {
+    if violation.argv.is_empty() { violation.program.clone() } else { Some(violation.argv.join(" ")) }
 }
 
 fn printable(text: &str) -> String {

@@ -80,7 +80,7 @@ impl ApprovalService for Terminal {
     fn ask<'a>(&'a self, permission: &'a Permission) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let lasting = permission.options.contains(&Decision::AllowPermanent);
-            Answer::new(self.0.ask_about(&permission.sentence(), lasting))
+            Answer::new(self.0.ask_about(&permission.prompt(), lasting))
         })
     }
 

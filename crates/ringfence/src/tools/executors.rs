@@ -1,6 +1,6 @@
 //! Where code runs, by how risky it is.
 //!
-//! Without executors, `run_code` runs in the session's own room, which is a fence already. With them, the level of the
+//! Without executors, `run_code` runs in the session's own workplace, which is a fence already. With them, the level of the
 //! code and the mode decide; what is not there is never replaced by something weaker.
 
 use std::sync::Arc;
@@ -8,63 +8,64 @@ use std::sync::Arc;
 use ringfence_gate::risk::{Assessment, Sandbox, SecurityMode, required_sandbox};
 use ringfence_model::{Error, ErrorKind, Result};
 
-use super::room::Room;
+use crate::session::Workplace;
 
-/// The rooms that code can be sent to, besides the session's own.
+/// The workplaces that code can be sent to, besides the session's own.
 #[derive(Debug, Clone, Default)]
 pub struct Executors {
     /// Strict unless another is chosen: what is not safe goes into a container.
     pub mode: SecurityMode,
-    pub docker: Option<Arc<dyn Room>>,
-    /// A full environment, usually a [`PoolRoom`](super::PoolRoom).
-    pub aio: Option<Arc<dyn Room>>,
+    pub docker: Option<Arc<dyn Workplace>>,
+    /// A full environment, usually [`Pooled`](crate::session::Pooled).
+    pub aio: Option<Arc<dyn Workplace>>,
 }
 
 impl Executors {
-    /// The room for code of that level. `own` is for what is safe; a wish counts only if it is stricter.
+    /// The workplace for code of that level. `own` is for what is safe; a wish counts only if it is stricter.
     pub(crate) fn choose(
         &self,
-        own: &Arc<dyn Room>,
+        own: &Arc<dyn Workplace>,
         assessment: &Assessment,
         wish: Option<Sandbox>,
-    ) -> Result<(Sandbox, Arc<dyn Room>)> {
-        let docker = self.docker.as_ref().map(|room| (Sandbox::Docker, room));
+    ) -> Result<(Sandbox, Arc<dyn Workplace>)> {
+        let docker = self.docker.as_ref().map(|place| (Sandbox::Docker, place));
         let found = match required_sandbox(assessment, self.mode, wish) {
             Sandbox::Subprocess => Some((Sandbox::Subprocess, own)),
             Sandbox::Docker => docker,
-            Sandbox::Aio => self.aio.as_ref().map(|room| (Sandbox::Aio, room)).or(docker),
+            Sandbox::Aio => self.aio.as_ref().map(|place| (Sandbox::Aio, place)).or(docker),
             Sandbox::Reject => {
                 let text = format!("this code runs nowhere; {}", assessment.reason);
                 return Err(Error::new(ErrorKind::ExecutionRejected, text));
             }
         };
-        found.map(|(kind, room)| (kind, Arc::clone(room))).ok_or_else(|| {
+        found.map(|(kind, place)| (kind, Arc::clone(place))).ok_or_else(|| {
             let text = format!("this code needs a container, and there is none; {}", assessment.reason);
             Error::new(ErrorKind::SandboxNotAvailable, text)
                 .hint("give the tools an executor for it; nothing weaker is taken instead")
         })
     }
 
-    pub(crate) fn rooms(&self) -> impl Iterator<Item = &Arc<dyn Room>> {
+    pub(crate) fn workplaces(&self) -> impl Iterator<Item = &Arc<dyn Workplace>> {
         self.docker.iter().chain(&self.aio)
     }
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use ringfence_fence::CreateOptions;
     use ringfence_gate::risk::assess_browser;
     use ringfence_gate::{Gate, Language, Options, Request};
-    use ringfence_local::provider::LocalProvider;
-    use ringfence_model::Policy;
+    use ringfence_model::config::ConfigFile;
 
     use super::*;
-    use crate::tools::ProviderRoom;
+    use crate::manager::{Manager, ManagerOptions, built_in};
+    use crate::session::Managed;
+    use crate::setup::Setup;
 
     /// One in which nothing has started.
-    fn room() -> Arc<dyn Room> {
-        let options = CreateOptions::new("/".into(), Policy::default());
-        Arc::new(ProviderRoom::new(Arc::new(LocalProvider::new()), options))
+    fn room() -> Arc<dyn Workplace> {
+        let setup = Setup::load("/tmp".as_ref(), Default::default(), ConfigFile::default(), None).unwrap();
+        let options = ManagerOptions::new(&setup, |_| ());
+        Arc::new(Managed::new(Arc::new(Manager::new(setup, built_in().unwrap(), options)), "x"))
     }
 
     fn level_of(code: &str) -> Assessment {

@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use super::files::FileCall;
 use super::guard::refusal;
-use super::journal::CallRef;
-use super::result::ToolResult;
-use super::run::refused;
+use super::run::not_allowed;
 use super::toolbox::Tools;
 use crate::permission::Permission;
+use crate::session::Call;
+use crate::session::ToolResult;
 
 /// How many files one call may ask for.
 const MOST_QUESTIONS: usize = 8;
 
 impl Tools {
-    pub(crate) fn file(&self, call: &CallRef, file: &FileCall, arguments: &Value) -> Result<ToolResult> {
+    pub(crate) fn file(&self, call: &Call, file: &FileCall, arguments: &Value) -> Result<ToolResult> {
         if file.writes()
             && let Err(refused) = self.decide(call, Tool::File, &call.tool, false, arguments)
         {
@@ -25,8 +25,9 @@ impl Tools {
         if let Err(refused) = self.begin(call) {
             return Ok(*refused);
         }
-        let own = self.room.files()?;
-        let desk = &self.shared.desk;
+        let own = self.workplace.files()?;
+        self.shared.files.enforce(|| self.workplace.policy())?;
+        let desk = self.shared.core.questions();
         let mut once: Vec<Grant> = vec![];
         for _ in 0..MOST_QUESTIONS {
             // Nothing was changed by a call that was refused: files are checked before they are touched.
@@ -38,12 +39,12 @@ impl Tools {
             let Some(stopped) = stopped else {
                 // One that leaves the workspace was refused by no rule about it, but refused.
                 if error.kind == ErrorKind::PathTraversal {
-                    desk.journal().refused(self.left_the_workspace(file, &error));
+                    self.shared.core.recorder().refused(&self.left_the_workspace(file, &error));
                 }
                 return Err(error);
             };
             if !desk.asks_about(Some(stopped.reason())) {
-                desk.journal().refused(stopped.violation());
+                self.shared.core.recorder().refused(&stopped.violation());
                 return Err(error);
             }
             let question = stopped.question(file.sentence());
@@ -53,8 +54,8 @@ impl Tools {
                 Decision::AllowOnce => once.push(question.grant),
                 Decision::AllowSession | Decision::AllowPermanent => {}
                 Decision::Deny | Decision::Abort => {
-                    desk.journal().refused(stopped.violation());
-                    return Ok(refused(&permission, &outcome));
+                    self.shared.core.recorder().refused(&stopped.violation());
+                    return Ok(not_allowed(&permission, &outcome));
                 }
             }
         }

@@ -1,17 +1,17 @@
 //! Files of the workspace, read and written under the fence's rules: on the host, or inside of a sandbox that has its own.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ringfence_fence::SandboxFiles;
-use ringfence_model::{Error, ErrorKind, Filesystem, Grant, Result};
+use ringfence_model::{Error, ErrorKind, Filesystem, Grant, Policy, Result};
 use ringfence_workspace::{FileKind, ListOptions, Occurrence, Patch, SearchOptions, Workspace, clean_input};
 
 use super::args;
 use super::guard::{PolicyGuard, Refused};
 use super::inside::Inside;
-use super::result::ToolResult;
 use super::shown;
+use crate::session::ToolResult;
 
 /// What to do about a path that leads elsewhere.
 pub(super) const STAY: &str =
@@ -27,6 +27,8 @@ pub(crate) struct Files {
     permanent: Vec<Grant>,
     home: PathBuf,
     turn: Mutex<()>,
+    /// The rules are those that the fence enforces, with what it found by itself.
+    is_enforced: OnceLock<()>,
 }
 
 /// Something in the workspace, or in another directory of the project.
@@ -71,17 +73,23 @@ impl Files {
         let guard = Arc::new(PolicyGuard::new(filesystem));
         let guarded = |workspace: Workspace| workspace.guarded(Arc::clone(&guard) as _);
         let (workspace, more) = (guarded(workspace), more.into_iter().map(guarded).collect());
-        Self { workspace, more, guard, permanent, home, turn: Mutex::default() }
+        Self { workspace, more, guard, permanent, home, turn: Mutex::default(), is_enforced: OnceLock::new() }
+    }
+
+    /// Takes over the rules that the fence enforces, when files are first touched: it finds more than was written down.
+    pub(crate) fn enforce(&self, policy: impl FnOnce() -> Result<Option<Policy>>) -> Result<()> {
+        if self.is_enforced.get().is_none() {
+            if let Some(policy) = policy()? {
+                self.guard.replace(policy.filesystem);
+            }
+            self.is_enforced.get_or_init(|| ());
+        }
+        Ok(())
     }
 
     /// Where relative paths are, and code runs.
     pub(crate) fn workspace(&self) -> &Workspace {
         &self.workspace
-    }
-
-    /// More directories of the project.
-    pub(crate) fn more(&self) -> impl Iterator<Item = &Path> {
-        self.more.iter().map(Workspace::host_path)
     }
 
     /// Does it, with what was granted: inside, when the sandbox has files of its own. A refusal of the rules comes with the

@@ -41,6 +41,13 @@ impl PolicyGuard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// These rules hold from now on; grants stay.
+    pub(crate) fn replace(&self, filesystem: Filesystem) {
+        let mut state = self.lock();
+        let grants = std::mem::take(&mut state.filesystem.grants);
+        state.filesystem = Filesystem { grants, ..filesystem };
+    }
+
     /// Forgets and gives what was refused since it was last asked.
     pub(crate) fn take_refused(&self) -> Option<Refused> {
         self.lock().refused.take()

@@ -18,9 +18,9 @@ use ringfence_workspace::{
 use super::args;
 use super::files::{FileCall, STAY, invalid};
 use super::guard::PolicyGuard;
-use super::result::ToolResult;
-use super::room::block;
 use super::shown;
+use crate::session::ToolResult;
+use ringfence_fence::block_on as block;
 
 /// One call.
 pub(super) struct Inside<'a> {

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::args;
 use super::catalogue::{self, Effect};
-use super::journal::CallRef;
 use super::languages::for_gate;
-use super::result::ToolResult;
-use super::run::refused;
+use super::run::not_allowed;
 use super::toolbox::Tools;
 use crate::permission::{Permission, PermissionKind};
+use crate::session::Call;
+use crate::session::ToolResult;
 
 /// Characters of an agent's own reason that a person is shown.
 const LONGEST_REASON: usize = 300;
@@ -38,18 +38,15 @@ impl Tools {
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tool `{name}`")))?;
         let (risk, permission) = match self.verdict(spec.name, arguments)? {
             Some((code, verdict)) => {
-                let redact = self.shared.desk.redact();
-                (
-                    verdict.risk.level,
-                    Permission::execution(spec.name, &code, arguments, &verdict, false, redact),
-                )
+                let redact = self.shared.core.questions().redact();
+                (verdict.risk.level, Permission::execution(spec.name, &code, arguments, &verdict, redact))
             }
             None => {
                 let (risk, why) = match spec.effect {
                     Effect::Writes => (Risk::Medium, "it changes files of the workspace"),
                     _ => (Risk::Safe, "it changes nothing"),
                 };
-                (risk, Permission::tool(spec.name, why, arguments, self.shared.desk.redact()))
+                (risk, Permission::tool(spec.name, why, arguments, self.shared.core.questions().redact()))
             }
         };
         Ok(Prospect { category: spec.effect, risk, confirmation: permission.sentence() })
@@ -74,14 +71,15 @@ impl Tools {
             }
             _ => return Ok(None),
         };
-        let verdict = self.shared.gate.judge(&self.for_gate(tool, language, &code, escalated));
+        let cwd = self.directory_of(tool);
+        let verdict = self.shared.core.gatekeeper().judge_as(language, &code, cwd.as_deref(), escalated);
         Ok(Some((code, verdict)))
     }
 
     /// Which layers hold.
     #[must_use]
     pub fn assurance(&self) -> Assurance {
-        self.room.assurance()
+        self.workplace.assurance()
     }
 
     /// The directory that the tools work in.
@@ -92,8 +90,8 @@ impl Tools {
 
     /// A file of the workspace as it is, under the same rules as the tool `read`, and without a question.
     pub fn content(&self, path: &str) -> Result<Vec<u8>> {
-        let own = self.room.files()?;
-        self.shared.files.bytes(path, own.as_deref(), &self.shared.desk.granted())
+        let own = self.workplace.files()?;
+        self.shared.files.bytes(path, own.as_deref(), &self.shared.core.questions().granted())
     }
 
     /// Asks a person for a path before a command needs it. What is allowed holds for the session, never longer; the
@@ -105,7 +103,7 @@ impl Tools {
     }
 
     fn ask_for(&self, id: &str, path: &Path, access: Access, reason: &str) -> Result<ToolResult> {
-        let desk = &self.shared.desk;
+        let desk = self.shared.core.questions();
         if let Some(ended) = desk.ended() {
             return Ok(ToolResult::failed(ended.error_kind, ended.message).with("reason", "run_ended"));
         }
@@ -129,11 +127,11 @@ impl Tools {
             grant: Some(grant),
             ..Permission::tool("request_permission", &why, &wanted, desk.redact())
         };
-        let call = CallRef { id: id.to_owned(), tool: "request_permission".to_owned(), execution: None };
+        let call = Call { id: id.to_owned(), tool: "request_permission".to_owned(), execution: None };
         let outcome = desk.ask(permission.clone(), &call);
         desk.take_said(&call);
         if !outcome.allows() {
-            return Ok(refused(&permission, &outcome));
+            return Ok(not_allowed(&permission, &outcome));
         }
         let text = format!("allowed for this session: {access} {}\n", permission.resource);
         Ok(ToolResult::text(text).with("resource", permission.resource).with("access", json!(access)))

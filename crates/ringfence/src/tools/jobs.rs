@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use ringfence_fence::Jobs;
 use ringfence_fence::jobs::{JobInfo, JobOutput, JobState};
 use ringfence_gate::Language;
-use ringfence_ledger::{ExecutionEnd, ExecutionId};
 use ringfence_model::{Error, ErrorKind, ExecRequest, Result, Stdin};
 use serde_json::{Value, json};
 
 use super::args::{self, JobAction, JobSignal};
-use super::event::ToolEvent;
-use super::journal::CallRef;
-use super::result::ToolResult;
-use super::room::block;
 use super::toolbox::Tools;
+use crate::session::Call;
+use crate::session::SessionEvent;
+use crate::session::ToolResult;
+use ringfence_fence::block_on as block;
 
 /// How much one read gives at most.
 const PIECE: usize = 64 << 10;
@@ -26,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Tools {
-    pub(crate) fn jobs(&self, call: &mut CallRef, args: args::Jobs, arguments: &Value) -> Result<ToolResult> {
+    pub(crate) fn jobs(&self, call: &mut Call, args: args::Jobs, arguments: &Value) -> Result<ToolResult> {
         if args.action == JobAction::Start {
             return self.start_job(call, args, arguments);
         }
@@ -46,7 +45,7 @@ impl Tools {
         if let Err(refused) = self.begin(call) {
             return Ok(*refused);
         }
-        let jobs = &*self.room.jobs()?;
+        let jobs = &*self.workplace.jobs()?;
         match args.action {
             JobAction::Start | JobAction::List => return Ok(self.listed(&block(jobs.list())?)),
             JobAction::Read => return self.read_job(jobs, id, &args),
@@ -63,13 +62,13 @@ impl Tools {
         Ok(ToolResult::text("").with("job", job))
     }
 
-    fn start_job(&self, call: &mut CallRef, args: args::Jobs, arguments: &Value) -> Result<ToolResult> {
+    fn start_job(&self, call: &mut Call, args: args::Jobs, arguments: &Value) -> Result<ToolResult> {
         let command = args.command.as_deref().ok_or_else(|| missing("command"))?;
         if command.trim().is_empty() {
             return Err(Error::new(ErrorKind::Validation, "the command is empty"));
         }
         let code = match self.admitted(call, Language::Shell, command, args.escalated, arguments)? {
-            Ok(approved) => approved.code,
+            Ok(admitted) => admitted.code(),
             Err(refused) => return Ok(*refused),
         };
         let mut request = ExecRequest::shell(code.clone());
@@ -80,17 +79,15 @@ impl Tools {
         if args.close_input {
             request.stdin = Stdin::Bytes(input.clone().into_bytes());
         }
-        let journal = self.shared.desk.journal();
-        let execution = journal.starts(&code, self.shared.files.workspace().host_path());
-        call.execution = Some(execution);
-        let started = self.room.jobs().and_then(|jobs| {
+        let recorder = self.shared.core.recorder();
+        let started = self.workplace.jobs().and_then(|jobs| {
             let job = block(jobs.start(request))?;
             Ok((jobs, job))
         });
         let (jobs, job) = started.inspect_err(|error| {
-            journal.ended(ExecutionEnd::failed(execution, error.chain()));
+            call.execution.iter().for_each(|id| recorder.failed(*id, error));
         })?;
-        self.watch(call, execution, &jobs, &job);
+        self.watch(call, &jobs, &job);
         if !args.close_input && !input.is_empty() {
             block(jobs.write(&job.id, input.as_bytes()))?;
         }
@@ -98,27 +95,15 @@ impl Tools {
     }
 
     /// Tells of the end of a job when it comes.
-    fn watch(&self, call: &CallRef, execution: ExecutionId, jobs: &Arc<dyn Jobs>, job: &JobInfo) {
-        let (jobs, desk, sandbox) = (Arc::clone(jobs), Arc::clone(&self.shared.desk), self.room.assurance());
-        let (call_id, id, started) = (call.id.clone(), job.id.clone(), Instant::now());
+    fn watch(&self, call: &Call, jobs: &Arc<dyn Jobs>, job: &JobInfo) {
+        let (jobs, recorder) = (Arc::clone(jobs), Arc::clone(self.shared.core.recorder()));
+        let (call, id, sandbox, started) =
+            (call.clone(), job.id.clone(), self.workplace.assurance(), Instant::now());
         std::thread::spawn(move || {
-            let journal = desk.journal();
-            match block(jobs.wait(&id)).map(|job| job.state) {
-                Ok(JobState::Ended { exit_code, signal }) => {
-                    journal.ended(ExecutionEnd {
-                        exit_code: Some(exit_code),
-                        signal,
-                        duration_ms: Some(started.elapsed().as_secs_f64() * 1000.0),
-                        adapter: Some(sandbox.adapter),
-                        layers: sandbox.layers,
-                        degraded: sandbox.degraded,
-                        failure: None,
-                        ..ExecutionEnd::failed(execution, "")
-                    });
-                    journal.emit(ToolEvent::JobEnded { call_id, job: id, exit_code, signal });
-                }
-                Ok(JobState::Running) => {}
-                Err(error) => journal.ended(ExecutionEnd::failed(execution, error.chain())),
+            if let Ok(JobState::Ended { exit_code, signal }) =
+                recorder.job_ended(&call, block(jobs.wait(&id)), sandbox, started)
+            {
+                recorder.emit(SessionEvent::JobEnded { call_id: call.id, job: id, exit_code, signal });
             }
         });
     }
@@ -135,7 +120,13 @@ impl Tools {
             std::thread::sleep(LOOK);
         };
         end_at_a_line(&mut output);
-        let text = self.shared.desk.redact().redact(&String::from_utf8_lossy(&output.bytes)).into_owned();
+        let text = self
+            .shared
+            .core
+            .questions()
+            .redact()
+            .redact(&String::from_utf8_lossy(&output.bytes))
+            .into_owned();
         Ok(ToolResult { truncated: output.offset > args.offset, ..ToolResult::text(text) }
             .with("offset", output.offset)
             .with("nextOffset", output.next_offset())
@@ -143,7 +134,7 @@ impl Tools {
     }
 
     fn listed(&self, jobs: &[JobInfo]) -> ToolResult {
-        let redact = self.shared.desk.redact();
+        let redact = self.shared.core.questions().redact();
         let mut text = String::new();
         for job in jobs {
             let state = match job.state {
@@ -158,7 +149,7 @@ impl Tools {
     }
 
     fn described(&self, job: &JobInfo) -> Value {
-        let command = self.shared.desk.redact().redact(&job.command).into_owned();
+        let command = self.shared.core.questions().redact().redact(&job.command).into_owned();
         let mut value = json!({
             "id": job.id, "command": command, "state": "running", "outputBytes": job.output_bytes,
         });

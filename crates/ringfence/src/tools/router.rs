@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringfence_model::{Error, ErrorKind, Result};
 
 use super::agent_command::{self, AgentCommand};
-use super::result::ToolResult;
+use crate::session::ToolResult;
 
 /// Serves lines that begin with its prefix, such as `mcp:`.
 pub trait Extension: Send + Sync + std::fmt::Debug {

@@ -6,7 +6,7 @@ use ringfence_workspace::{FileKind, Listing, PatchReport, SearchReport};
 use serde_json::json;
 
 use super::args;
-use super::result::ToolResult;
+use crate::session::ToolResult;
 
 /// Lines that one call reads unless it says otherwise.
 const LINES: usize = 2000;

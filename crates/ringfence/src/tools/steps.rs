@@ -7,9 +7,9 @@ use ringfence_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::result::ToolResult;
 use super::toolbox::Tools;
 use crate::permission::{Answer, ApprovalService, Mailbox, Permission};
+use crate::session::ToolResult;
 
 /// How far a call got.
 #[derive(Debug, Clone, PartialEq, Serialize)]

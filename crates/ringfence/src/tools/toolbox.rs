@@ -5,28 +5,25 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringfence_gate::Gate;
-use ringfence_gate::risk::Risk;
-use ringfence_model::config::SafetyConfig;
 use ringfence_model::{Decision, ErrorKind, Filesystem, Operation, Result, ViolationKind};
 use ringfence_workspace::{Mode, Workspace};
 use serde_json::Value;
 
 use super::args;
 use super::catalogue::{self, Effect, ToolSpec};
-use super::event::ToolEvent;
 use super::executors::Executors;
 use super::files::{FileCall, Files};
 use super::guard::refusal;
-use super::journal::{CallRef, Listener};
 use super::languages::Languages;
 use super::policy::ToolPolicy;
 use super::restricted::Restriction;
-use super::result::ToolResult;
-use super::room::Room;
 use super::router::Extensions;
-use crate::gate::Whereabouts;
-use crate::permission::{Desk, cleaned};
+use crate::permission::cleaned;
+use crate::session::Position;
+use crate::session::SessionEvent;
+use crate::session::ToolResult;
+use crate::session::Workplace;
+use crate::session::{Call, Core, Listener, Questions};
 
 /// How much one run may do. Refused calls cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,42 +40,32 @@ impl Budget {
 
 /// What the tools are made of.
 #[derive(Debug)]
-pub struct ToolsOptions {
-    pub room: Arc<dyn Room>,
-    /// Where `run_code` runs what it is given; none: in the room.
-    pub executors: Option<Executors>,
+pub(crate) struct ToolsOptions {
+    pub(crate) core: Core,
+    pub(crate) workplace: Arc<dyn Workplace>,
+    /// Where `run_code` runs what it is given; none: in the workplace.
+    pub(crate) executors: Option<Executors>,
     /// Where files are read and written, and code runs. Read-only: no tool that writes is offered.
-    pub workspace: Workspace,
+    pub(crate) workspace: Workspace,
     /// More directories of the project, whose files are named by absolute paths.
-    pub more: Vec<Workspace>,
+    pub(crate) more: Vec<Workspace>,
     /// The rules of the fence, which hold for files on the host too.
-    pub filesystem: Filesystem,
-    pub gate: Gate,
-    pub safety: SafetyConfig,
-    /// Code at or above this level is asked about even when no check objects.
-    pub confirm_from: Option<Risk>,
-    pub desk: Arc<Desk>,
-    pub policy: ToolPolicy,
-    pub languages: Languages,
-    pub extensions: Extensions,
-    pub home: PathBuf,
-    pub budget: Budget,
+    pub(crate) filesystem: Filesystem,
+    pub(crate) policy: ToolPolicy,
+    pub(crate) languages: Languages,
+    pub(crate) extensions: Extensions,
+    pub(crate) budget: Budget,
 }
 
 /// What a session's tools share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    pub(crate) core: Core,
     pub(crate) executors: Option<Executors>,
     pub(crate) files: Files,
-    pub(crate) filesystem: Filesystem,
-    pub(crate) gate: Gate,
-    pub(crate) safety: SafetyConfig,
-    pub(crate) confirm_from: Option<Risk>,
-    pub(crate) desk: Arc<Desk>,
     pub(crate) policy: ToolPolicy,
     pub(crate) languages: Languages,
     pub(crate) extensions: Extensions,
-    pub(crate) home: PathBuf,
     /// Where the sandbox has the workspace, once that was looked up.
     pub(crate) seen: OnceLock<PathBuf>,
     budget: Budget,
@@ -96,38 +83,34 @@ struct Spent {
 #[derive(Debug, Clone)]
 pub struct Tools {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) room: Arc<dyn Room>,
+    pub(crate) workplace: Arc<dyn Workplace>,
     pub(crate) restriction: Option<Arc<Restriction>>,
-    /// Of the room's shell.
-    pub(crate) whereabouts: Arc<Mutex<Whereabouts>>,
+    /// Of the workplace's shell.
+    pub(crate) position: Arc<Mutex<Position>>,
 }
 
 impl Tools {
     #[must_use]
-    pub fn new(options: ToolsOptions) -> Self {
+    pub(crate) fn new(options: ToolsOptions) -> Self {
+        let home = options.core.setup().home.clone();
         let shared = Shared {
             executors: options.executors,
-            filesystem: options.filesystem.clone(),
-            files: Files::new(options.workspace, options.more, options.filesystem, options.home.clone()),
-            gate: options.gate,
-            safety: options.safety,
-            confirm_from: options.confirm_from,
-            desk: options.desk,
+            files: Files::new(options.workspace, options.more, options.filesystem, home),
+            core: options.core,
             policy: options.policy,
             languages: options.languages,
             extensions: options.extensions,
-            home: options.home,
             seen: OnceLock::new(),
             budget: options.budget,
             spent: Mutex::new(Spent { steps: 0, since: Instant::now() }),
             usage: Mutex::default(),
         };
-        let whereabouts = Arc::new(Mutex::new(start_of(&shared)));
-        Self { shared: Arc::new(shared), room: options.room, restriction: None, whereabouts }
+        let position = Arc::new(Mutex::new(start_of(&shared)));
+        Self { shared: Arc::new(shared), workplace: options.workplace, restriction: None, position }
     }
 
     /// Where a new shell is.
-    pub(crate) fn at_the_start(&self) -> Whereabouts {
+    pub(crate) fn at_the_start(&self) -> Position {
         start_of(&self.shared)
     }
 
@@ -137,7 +120,7 @@ impl Tools {
         catalogue::all().into_iter().filter(|spec| self.refusal(spec).is_none()).collect()
     }
 
-    /// The same tools for a sub-agent, with a room of its own and fewer rights. Restrictions add up.
+    /// The same tools for a sub-agent, with a sandbox of its own and fewer rights. Restrictions add up.
     pub fn restricted(&self, restriction: Restriction) -> Result<Self> {
         let mut restriction = restriction;
         if let Some(outer) = &self.restriction {
@@ -151,8 +134,8 @@ impl Tools {
 
     /// The same tools with a sandbox of their own.
     pub fn isolated_copy(&self) -> Result<Self> {
-        let whereabouts = Arc::new(Mutex::new(self.at_the_start()));
-        Ok(Self { room: self.room.isolated_copy()?, whereabouts, ..self.clone() })
+        let position = Arc::new(Mutex::new(self.at_the_start()));
+        Ok(Self { workplace: self.workplace.isolated_copy()?, position, ..self.clone() })
     }
 
     /// Calls a tool.
@@ -179,7 +162,7 @@ impl Tools {
     pub fn call_as(&self, id: &str, name: &str, arguments: &Value) -> ToolResult {
         let started = Instant::now();
         let mut call = self.requested(id, name, arguments);
-        let result = match self.shared.desk.ended() {
+        let result = match self.shared.core.questions().ended() {
             Some(ended) => ToolResult::failed(ended.error_kind, ended.message).with("reason", "run_ended"),
             None => {
                 let outcome = self.dispatch(&mut call, name, arguments);
@@ -189,21 +172,21 @@ impl Tools {
         self.finished(&call, result, started)
     }
 
-    fn requested(&self, id: &str, name: &str, arguments: &Value) -> CallRef {
+    fn requested(&self, id: &str, name: &str, arguments: &Value) -> Call {
         let spec = catalogue::find(name);
         let tool = spec.map_or_else(|| name.to_owned(), |spec| spec.name.to_owned());
-        let desk = &self.shared.desk;
-        desk.journal().emit(ToolEvent::ToolCallRequested {
+        let recorder = self.shared.core.recorder();
+        recorder.emit(SessionEvent::ToolCallRequested {
             call_id: id.to_owned(),
             tool: tool.clone(),
             name: name.to_owned(),
-            arguments: cleaned(arguments, desk.redact()),
+            arguments: cleaned(arguments, recorder.redact()),
         });
-        CallRef { id: id.to_owned(), tool, execution: None }
+        Call { id: id.to_owned(), tool, execution: None }
     }
 
-    fn finished(&self, call: &CallRef, mut result: ToolResult, started: Instant) -> ToolResult {
-        let desk = &self.shared.desk;
+    fn finished(&self, call: &Call, mut result: ToolResult, started: Instant) -> ToolResult {
+        let desk = self.shared.core.questions();
         let said = desk.take_said(call);
         if said.iter().any(|answer| answer.decision == Decision::Abort) {
             (result.ok, result.error_kind) = (false, Some(ErrorKind::Cancelled));
@@ -220,10 +203,12 @@ impl Tools {
             result = result.with("runEnded", ended.message);
         }
         result.duration_ms = started.elapsed().as_secs_f64() * 1000.0;
-        desk.journal().emit(ToolEvent::ToolCallFinished {
+        self.shared.core.recorder().emit(SessionEvent::ToolCallFinished {
             call_id: call.id.clone(),
             tool: call.tool.clone(),
-            result: Box::new(result.clone()),
+            ok: result.ok,
+            exit_code: result.exit_code,
+            result: Some(Box::new(result.clone())),
         });
         result
     }
@@ -239,7 +224,7 @@ impl Tools {
         self.shared.policy.explain(spec.name)
     }
 
-    fn dispatch(&self, call: &mut CallRef, name: &str, arguments: &Value) -> Result<ToolResult> {
+    fn dispatch(&self, call: &mut Call, name: &str, arguments: &Value) -> Result<ToolResult> {
         let Some(spec) = catalogue::find(name) else {
             let names: Vec<&str> = self.specs().iter().map(|spec| spec.name).collect();
             let text = format!("there is no tool `{name}`; offered are {}", names.join(", "));
@@ -248,7 +233,7 @@ impl Tools {
         if let Some(why) = self.refusal(&spec) {
             let (kind, operation) = (ViolationKind::CommandBlocked, Operation::Execute);
             let violation = refusal(kind, operation, spec.name.to_owned(), why.clone());
-            self.shared.desk.journal().refused(violation);
+            self.shared.core.recorder().refused(&violation);
             return Ok(ToolResult::failed(ErrorKind::Permission, why).with("reason", "tool_policy"));
         }
         match spec.name {
@@ -265,18 +250,18 @@ impl Tools {
         }
     }
 
-    fn exit(&self, call: &CallRef, args: args::Exit) -> Result<ToolResult> {
+    fn exit(&self, call: &Call, args: args::Exit) -> Result<ToolResult> {
         if let Err(refused) = self.begin(call) {
             return Ok(*refused);
         }
         let message =
             if args.message.is_empty() { "the agent ended the run".to_owned() } else { args.message };
-        self.shared.desk.end_quietly(&message);
+        self.shared.core.questions().end_quietly(&message);
         Ok(ToolResult::text(message).with("exit", true))
     }
 
     /// The call is allowed, and runs from now on. One that is beyond the budget does not.
-    pub(crate) fn begin(&self, call: &CallRef) -> std::result::Result<(), Box<ToolResult>> {
+    pub(crate) fn begin(&self, call: &Call) -> std::result::Result<(), Box<ToolResult>> {
         let shared = &self.shared;
         let mut spent = shared.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let over = match shared.budget {
@@ -290,7 +275,7 @@ impl Tools {
         };
         if let Some(message) = over {
             drop(spent);
-            shared.desk.end_run(ErrorKind::ResourceLimitExceeded, &message);
+            shared.core.questions().end_run(ErrorKind::ResourceLimitExceeded, &message);
             let result =
                 ToolResult::failed(ErrorKind::ResourceLimitExceeded, message).with("reason", "budget");
             return Err(Box::new(result));
@@ -299,8 +284,7 @@ impl Tools {
         drop(spent);
         *shared.usage.lock().unwrap_or_else(PoisonError::into_inner).entry(call.tool.clone()).or_default() +=
             1;
-        let event = ToolEvent::ToolCallStarted { call_id: call.id.clone(), tool: call.tool.clone() };
-        shared.desk.journal().emit(event);
+        shared.core.started(call);
         Ok(())
     }
 
@@ -315,34 +299,35 @@ impl Tools {
         let mut spent = self.shared.spent.lock().unwrap_or_else(PoisonError::into_inner);
         *spent = Spent { steps: 0, since: Instant::now() };
         drop(spent);
-        self.shared.desk.begin_run();
+        self.shared.core.questions().begin_run();
     }
 
     /// Hears every event from now on.
     pub fn listen(&self, listener: Listener) {
-        self.shared.desk.journal().listen(listener);
+        self.shared.core.recorder().listen(listener);
     }
 
+    /// Where questions are asked.
     #[must_use]
-    pub fn desk(&self) -> &Arc<Desk> {
-        &self.shared.desk
+    pub fn questions(&self) -> &Arc<Questions> {
+        self.shared.core.questions()
     }
 
     /// Ends the command that runs.
     pub fn cancel(&self) {
-        self.rooms().for_each(|room| room.cancel());
+        self.workplaces().for_each(|place| place.cancel());
     }
 
     /// Ends everything. Repeating it is harmless.
     pub fn dispose(&self) {
-        self.rooms().for_each(|room| room.dispose());
+        self.workplaces().for_each(|place| place.dispose());
     }
 
-    fn rooms(&self) -> impl Iterator<Item = &Arc<dyn Room>> {
-        std::iter::once(&self.room).chain(self.shared.executors.iter().flat_map(Executors::rooms))
+    fn workplaces(&self) -> impl Iterator<Item = &Arc<dyn Workplace>> {
+        std::iter::once(&self.workplace).chain(self.shared.executors.iter().flat_map(Executors::workplaces))
     }
 }
 
-fn start_of(shared: &Shared) -> Whereabouts {
-    Whereabouts::new(shared.files.workspace().host_path().to_string_lossy())
+fn start_of(shared: &Shared) -> Position {
+    Position::new(shared.files.workspace().host_path().to_string_lossy())
 }

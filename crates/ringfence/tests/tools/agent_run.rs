@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use ringfence::model::Decision;
-use ringfence::permission::Reason;
-use ringfence::tools::ToolEvent;
+use ringfence::session::{Reason, SessionEvent};
 
 use crate::world::World;
 
@@ -17,15 +16,15 @@ fn the_scripted_agent_is_asked_allowed_and_denied() {
     if World::asking([]).is_none() {
         return;
     }
-    let events: Arc<Mutex<Vec<ToolEvent>>> = Arc::default();
+    let events: Arc<Mutex<Vec<SessionEvent>>> = Arc::default();
     let kept = Arc::clone(&events);
-    let listener = Arc::new(move |event: &ToolEvent| kept.lock().unwrap().push(event.clone()));
+    let listener = Arc::new(move |event: &SessionEvent| kept.lock().unwrap().push(event.clone()));
     agent::play(Arc::new(ringfence::gate::InProcess), listener).unwrap();
     let events = events.lock().unwrap();
     let decided: Vec<(Decision, Reason)> = events
         .iter()
         .filter_map(|event| match event {
-            ToolEvent::ApprovalDecided { decision, reason, .. } => Some((*decision, *reason)),
+            SessionEvent::ApprovalDecided { decision, reason, .. } => Some((*decision, *reason)),
             _ => None,
         })
         .collect();

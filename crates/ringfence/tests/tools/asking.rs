@@ -7,17 +7,17 @@ use ringfence::model::{Access, Decision, ErrorKind};
 use ringfence::permission::{
     Answer, ApprovalRules, AutoApprove, AutoDeny, Condition, Mailbox, Permission, PermissionKind, RuleEntry,
 };
-use ringfence::tools::LocalTools;
+use ringfence::tools::OpenTools;
 use serde_json::json;
 
 use crate::world::{World, person, yes};
 
 #[test]
 fn a_question_says_what_who_why_and_which_answers() {
-    let options = LocalTools {
+    let options = OpenTools {
         service: Some(person([yes(Decision::AllowOnce)])),
         session_key: Some("agent:main".to_owned()),
-        ..LocalTools::default()
+        ..OpenTools::default()
     };
     let Some(world) = World::new(options) else { return };
     let result = world.bash("cat ~/.ssh/config");
@@ -105,7 +105,7 @@ fn abort_ends_the_run_as_cancelled() {
 
 #[test]
 fn without_anybody_to_ask_it_is_refused_and_the_run_fails() {
-    let Some(world) = World::new(LocalTools::default()) else { return };
+    let Some(world) = World::new(OpenTools::default()) else { return };
     let result = world.bash("cat ~/.ssh/config");
     assert!(!result.ok && !result.stdout.contains("treasure"), "{result:?}");
     assert_eq!(world.bash("echo on").error_kind, Some(ErrorKind::ConfigError));
@@ -114,7 +114,7 @@ fn without_anybody_to_ask_it_is_refused_and_the_run_fails() {
 #[test]
 fn silence_is_a_refusal() {
     let service = Arc::new(Mailbox::new(|_| ()));
-    let options = LocalTools { service: Some(service), ..LocalTools::default() };
+    let options = OpenTools { service: Some(service), ..OpenTools::default() };
     let config = json!({ "safety": { "approval_timeout_ms": 300 } });
     let Some(world) = World::configured(options, config, &[]) else { return };
     let result = world.bash("cat ~/.ssh/config");
@@ -124,10 +124,10 @@ fn silence_is_a_refusal() {
 
 #[test]
 fn automatic_services_do_what_they_say() {
-    let options = LocalTools { service: Some(Arc::new(AutoApprove)), ..LocalTools::default() };
+    let options = OpenTools { service: Some(Arc::new(AutoApprove)), ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
     assert!(world.bash("cat ~/.ssh/config").ok);
-    let options = LocalTools { service: Some(Arc::new(AutoDeny)), ..LocalTools::default() };
+    let options = OpenTools { service: Some(Arc::new(AutoDeny)), ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
     assert_eq!(world.bash("cat ~/.ssh/config").error_kind, Some(ErrorKind::ApprovalDenied));
 }
@@ -189,10 +189,10 @@ fn an_approved_command_is_not_asked_about_again_in_the_session() {
 
 #[test]
 fn no_secret_is_in_a_question_a_result_an_event_or_the_ledger() {
-    let options = LocalTools {
+    let options = OpenTools {
         service: Some(person([yes(Decision::AllowOnce)])),
         secrets: vec!["Tr0ub4dor".to_owned()],
-        ..LocalTools::default()
+        ..OpenTools::default()
     };
     let Some(world) = World::configured(options, json!({}), &[("DEPLOY_TOKEN", "correct-horse")]) else {
         return;
@@ -218,7 +218,7 @@ fn a_mailbox_forgets_what_nobody_waits_for() {
     let asked = Arc::new(std::sync::Mutex::new(vec![]));
     let kept = Arc::clone(&asked);
     let mailbox = Arc::new(Mailbox::new(move |permission| kept.lock().unwrap().push(permission.id.clone())));
-    let options = LocalTools { service: Some(Arc::clone(&mailbox) as _), ..LocalTools::default() };
+    let options = OpenTools { service: Some(Arc::clone(&mailbox) as _), ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
     assert!(!mailbox.answer("unknown", yes(Decision::AllowOnce)));
     let tools = world.tools.clone();
@@ -253,7 +253,7 @@ fn the_first_rule_that_matches_answers_and_what_no_rule_matches_is_refused() {
         rule(None, |asked| Ok(asked.resource.ends_with("/config")), yes(Decision::AllowOnce)),
         rule(None, |asked| Ok(asked.resource.contains("/config")), Answer::deny("the second rule")),
     ]);
-    let options = LocalTools { service: Some(Arc::new(rules)), ..LocalTools::default() };
+    let options = OpenTools { service: Some(Arc::new(rules)), ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
     for name in ["config2", "other"] {
         std::fs::write(world.home.join(".ssh").join(name), "treasure\n").unwrap();

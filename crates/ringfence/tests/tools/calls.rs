@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence::model::config::{Entry, WorkspaceAccess};
+use ringfence::model::config::Entry;
 use ringfence::model::{Decision, Error, ErrorKind, Result};
+use ringfence::session::SessionEvent;
 use ringfence::tools::{
-    Budget, Effect, Extension, Extensions, LocalTools, PolicyLayer, Restriction, ToolEvent, ToolResult,
+    Budget, Effect, Extension, Extensions, OpenTools, PolicyLayer, Restriction, ToolResult,
 };
 use ringfence_gate::risk::Risk;
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ fn an_allowed_call_has_its_events_and_its_sandbox() {
     let streamed = world
         .take()
         .iter()
-        .any(|event| matches!(event, ToolEvent::Output { data, .. } if data == "1 /usr\n"));
+        .any(|event| matches!(event, SessionEvent::Output { data, .. } if data == "1 /usr\n"));
     assert!(streamed);
     let failed = world.bash("exit 3");
     assert_eq!((failed.error_kind, failed.exit_code), (Some(ErrorKind::ExitCode), Some(3)));
@@ -103,10 +104,10 @@ fn extension_lines_go_to_their_handlers_and_are_asked_about() {
     let mut extensions = Extensions::default();
     extensions.register("mcp:", || Ok(Arc::new(Server) as _)).unwrap();
     extensions.register("broken:", || Err(Error::new(ErrorKind::Internal, "cannot be made"))).unwrap();
-    let options = LocalTools {
+    let options = OpenTools {
         service: Some(person([yes(Decision::AllowOnce), yes(Decision::Deny), yes(Decision::AllowOnce)])),
         extensions,
-        ..LocalTools::default()
+        ..OpenTools::default()
     };
     let config = json!({ "safety": { "tool_allowlist": ["mcp:docs:find", "broken:x"], "tool_denylist": ["mcp:docs:wipe"] } });
     let Some(world) = World::configured(options, config, &[]) else { return };
@@ -149,8 +150,9 @@ fn a_sub_agent_has_fewer_tools_and_a_sandbox_of_its_own() {
 
 #[test]
 fn a_read_only_workspace_offers_no_writing_tool_and_its_shell_cannot_write() {
-    let options = LocalTools { access: Some(WorkspaceAccess::Ro), ..LocalTools::default() };
-    let Some(world) = World::configured(options, json!({ "ask": "never" }), &[]) else { return };
+    let options = OpenTools::default();
+    let config = json!({ "ask": "never", "workspaceAccess": "ro" });
+    let Some(world) = World::configured(options, config, &[]) else { return };
     world.write("a.txt", "there\n");
     let names: Vec<_> = world.tools.specs().iter().map(|spec| spec.name).collect();
     assert_eq!(names, ["bash", "run_code", "jobs", "read", "list", "search", "exit"]);
@@ -168,7 +170,7 @@ fn a_read_only_workspace_offers_no_writing_tool_and_its_shell_cannot_write() {
 #[test]
 fn policy_layers_decide_what_is_offered() {
     let layer = PolicyLayer::new("agent", vec![Entry::by_call("group:fs"), Entry::by_call("bash")], vec![]);
-    let options = LocalTools { layers: vec![layer], ..LocalTools::default() };
+    let options = OpenTools { layers: vec![layer], ..OpenTools::default() };
     let Some(world) = World::configured(options, json!({ "tools": { "deny": ["edit"] } }), &[]) else {
         return;
     };
@@ -186,7 +188,7 @@ fn policy_layers_decide_what_is_offered() {
 #[test]
 fn a_budget_ends_the_run_and_refused_calls_are_free() {
     let budget = Budget { steps: Some(3), wall: Some(Duration::from_secs(3600)) };
-    let options = LocalTools { budget, ..LocalTools::default() };
+    let options = OpenTools { budget, ..OpenTools::default() };
     // The trial of the world is the first step.
     let Some(world) = World::configured(options, json!({ "ask": "never" }), &[]) else { return };
     for _ in 0..5 {
@@ -228,7 +230,7 @@ fn a_running_command_can_be_cancelled() {
     let Some(world) = World::asking([]) else { return };
     let tools = world.tools.clone();
     let call = std::thread::spawn(move || tools.call("bash", &json!({ "command": "echo on; sleep 300" })));
-    while !world.take().iter().any(|event| matches!(event, ToolEvent::Output { .. })) {
+    while !world.take().iter().any(|event| matches!(event, SessionEvent::Output { .. })) {
         std::thread::sleep(Duration::from_millis(5));
     }
     world.tools.cancel();

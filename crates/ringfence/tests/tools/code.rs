@@ -1,8 +1,7 @@
 //! `run_code`.
 
 use ringfence::model::{Decision, ErrorKind};
-use ringfence::tools::{Language, Languages, LocalTools};
-use ringfence_gate::risk;
+use ringfence::tools::{Language, Languages, OpenTools};
 use serde_json::json;
 
 use crate::world::{World, person, yes};
@@ -31,7 +30,7 @@ fn languages_that_the_sandbox_has() {
     let awk = ["awk", "-f", "{file}"].map(str::to_owned).to_vec();
     languages.add("awk", Language { command: awk, extension: ".awk".to_owned() }).unwrap();
     let answers = [yes(Decision::AllowOnce)];
-    let options = LocalTools { service: Some(person(answers)), languages, ..LocalTools::default() };
+    let options = OpenTools { service: Some(person(answers)), languages, ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
     for (language, program, code) in
         [("python", "python3", "print(6 * 7)"), ("javascript", "node", "console.log(6 * 7)")]
@@ -67,13 +66,12 @@ fn time_has_its_bounds_and_its_end() {
 
 #[test]
 fn risky_code_is_confirmed_where_that_is_wanted() {
-    let options = LocalTools {
+    let options = OpenTools {
         service: Some(person([yes(Decision::Deny), yes(Decision::AllowOnce)])),
-        confirm_from: Some(risk::Risk::High),
-        ..LocalTools::default()
+        ..OpenTools::default()
     };
     let Some(world) = World::new(options) else { return };
-    let code = json!({ "language": "shell", "code": "echo x > a; mv a b" });
+    let code = json!({ "language": "shell", "code": "echo x > b; git push --force || true" });
     let refused = world.tools.call("run_code", &code);
     assert_eq!(refused.error_kind, Some(ErrorKind::ApprovalDenied), "{refused:?}");
     assert!(!world.project.join("b").exists());
@@ -84,7 +82,7 @@ fn risky_code_is_confirmed_where_that_is_wanted() {
     for field in ["request_id", "description", "risk_level", "patterns", "code_preview"] {
         assert!(message["data"].get(field).is_some(), "{field}: {message}");
     }
-    assert_eq!(message["data"]["code_preview"], "echo x > a; mv a b");
+    assert_eq!(message["data"]["code_preview"], "echo x > b; git push --force || true");
     assert!(world.tools.call("run_code", &code).ok);
     assert!(world.project.join("b").exists());
 }

@@ -6,33 +6,41 @@ use std::time::Duration;
 use ringfence::fence::{CreateOptions, wait_for};
 use ringfence::gate::InProcess;
 use ringfence::local::provider::LocalProvider;
-use ringfence::model::{ErrorKind, PathPattern, PathRule};
+use ringfence::manager::{Manager, ManagerOptions, built_in};
+use ringfence::model::ErrorKind;
 use ringfence::permission::AutoApprove;
 use ringfence::pool::{Pool, PoolConfig};
-use ringfence::tools::{Executors, LocalTools, PoolRoom, ProviderRoom, ToolResult, Tools};
+use ringfence::session::{Managed, Pooled};
+use ringfence::setup::Setup;
+use ringfence::tools::{Executors, OpenTools, ToolResult, Tools};
 use serde_json::json;
 
 use crate::world::World;
 
-/// A sandbox that shows one more file than the session's own.
-fn options(world: &World, shown: &str) -> CreateOptions {
+/// The configuration of a sandbox that shows one more file than the session's own.
+fn setup(world: &World, shown: &str) -> Setup {
     let shown = world.home.join(shown);
     std::fs::write(&shown, "shown\n").unwrap();
-    let mut policy = world.setup.policy();
-    policy.filesystem.allow_read.push(PathRule::built_in(PathPattern::literal(&shown)));
+    let call = serde_json::from_value(json!({ "allowRead": [shown] })).unwrap();
+    Setup::load(&world.project, world.setup.env.clone(), call, None).unwrap()
+}
+
+/// The same, as a pool wants it.
+fn options(world: &World, shown: &str) -> CreateOptions {
+    let setup = setup(world, shown);
     CreateOptions {
-        environment: world.setup.env.clone(),
-        provider_options: world.setup.local_options(&[], None).unwrap(),
-        ..CreateOptions::new(world.project.clone(), policy)
+        environment: setup.env.clone(),
+        provider_options: setup.local_options(&[], None).unwrap(),
+        ..CreateOptions::new(world.project.clone(), setup.policy())
     }
 }
 
 fn tools(world: &World, executors: Executors) -> Tools {
-    let options = LocalTools {
+    let options = OpenTools {
         executors: Some(executors),
         code_reader: Some(Arc::new(InProcess)),
         service: Some(Arc::new(AutoApprove)),
-        ..LocalTools::default()
+        ..OpenTools::default()
     };
     options.open(&world.setup).unwrap()
 }
@@ -45,8 +53,10 @@ fn run(tools: &Tools, code: &str, sandbox: &str) -> ToolResult {
 fn safe_code_stays_and_the_rest_goes_where_it_must() {
     // Code is allowed to run; what the fence refuses, nobody is asked about.
     let config = json!({ "ask": "never" });
-    let Some(world) = World::configured(LocalTools::default(), config, &[]) else { return };
-    let docker = ProviderRoom::new(Arc::new(LocalProvider::new()), options(&world, "docker"));
+    let Some(world) = World::configured(OpenTools::default(), config, &[]) else { return };
+    let setup = setup(&world, "docker");
+    let options = ManagerOptions::new(&setup, |_| ());
+    let docker = Managed::new(Arc::new(Manager::new(setup, built_in().unwrap(), options)), "docker");
     let tools = tools(&world, Executors { docker: Some(Arc::new(docker)), ..Executors::default() });
 
     let safe = run(&tools, "cat ~/docker; pwd", "inherit");
@@ -66,7 +76,7 @@ fn safe_code_stays_and_the_rest_goes_where_it_must() {
 
 #[test]
 fn without_a_container_what_needs_one_does_not_run() {
-    let Some(world) = World::new(LocalTools::default()) else { return };
+    let Some(world) = World::new(OpenTools::default()) else { return };
     let tools = tools(&world, Executors::default());
     let refused = run(&tools, "make --version; touch ran", "inherit");
     assert_eq!(refused.error_kind, Some(ErrorKind::SandboxNotAvailable), "{refused:?}");
@@ -79,13 +89,13 @@ fn without_a_container_what_needs_one_does_not_run() {
 
 #[test]
 fn a_sandbox_of_a_pool_is_given_back_whatever_comes_of_it() {
-    let Some(world) = World::new(LocalTools::default()) else { return };
+    let Some(world) = World::new(OpenTools::default()) else { return };
     let config = PoolConfig { min: 1, max: 2, ..PoolConfig::default() };
     let warn = |text: &str| panic!("{text}");
     let pool = Arc::new(Pool::new(Arc::new(LocalProvider::new()), options(&world, "pooled"), config, warn));
     let minute = Duration::from_secs(60);
     wait_for(Box::pin(pool.start()), minute).unwrap().unwrap();
-    let aio = PoolRoom::new(Arc::clone(&pool), "session");
+    let aio = Pooled::new(Arc::clone(&pool), "session");
     let tools = tools(&world, Executors { aio: Some(Arc::new(aio)), ..Executors::default() });
     for code in ["cat ~/pooled", "cat ~/pooled; exit 3", "cat ~/pooled; kill -9 $$"] {
         let result = run(&tools, code, "aio");

@@ -1,16 +1,12 @@
 //! Commands in the background.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence::fence::CreateOptions;
 use ringfence::ledger::Status;
-use ringfence::local::provider::LocalProvider;
 use ringfence::model::ErrorKind;
 use ringfence::model::config::Entry;
-use ringfence::tools::{
-    LocalTools, PolicyLayer, ProviderRoom, Restriction, Room as _, ToolEvent, ToolResult,
-};
+use ringfence::session::SessionEvent;
+use ringfence::tools::{OpenTools, PolicyLayer, Restriction, ToolResult};
 use serde_json::{Value, json};
 
 use crate::world::{World, person};
@@ -88,8 +84,7 @@ fn its_end_is_told_and_recorded() {
     world.take();
     let id = start(&world, "exit 3");
     let deadline = Instant::now() + Duration::from_secs(60);
-    let ended =
-        |event: &ToolEvent| matches!(event, ToolEvent::JobEnded { job, exit_code: 3, .. } if *job == id);
+    let ended = |event: &SessionEvent| matches!(event, SessionEvent::JobEnded { job, exit_code: 3, .. } if *job == id);
     while !world.take().iter().any(ended) {
         assert!(Instant::now() < deadline, "nobody told of the end");
         std::thread::sleep(Duration::from_millis(20));
@@ -133,7 +128,7 @@ fn a_terminal_for_those_who_want_one() {
 fn jobs_are_judged_and_fenced_like_everything() {
     let secret = "hunter2-hunter2";
     let options =
-        LocalTools { secrets: vec![secret.to_owned()], service: Some(person([])), ..LocalTools::default() };
+        OpenTools { secrets: vec![secret.to_owned()], service: Some(person([])), ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
     let refused = jobs(&world, json!({ "action": "start", "command": "rm -rf / --no-preserve-root" }));
     assert_eq!((refused.error_kind, &refused.data["reason"]), (Some(ErrorKind::Permission), &json!("gate")));
@@ -161,32 +156,11 @@ fn jobs_are_judged_and_fenced_like_everything() {
 #[test]
 fn a_layer_that_denies_processes_denies_jobs() {
     let layer = PolicyLayer::new("agent", vec![], vec![Entry::by_call("process")]);
-    let Some(world) = World::new(LocalTools { layers: vec![layer], ..LocalTools::default() }) else { return };
+    let Some(world) = World::new(OpenTools { layers: vec![layer], ..OpenTools::default() }) else { return };
     assert!(world.tools.specs().iter().all(|spec| spec.name != "jobs"));
     let refused = jobs(&world, json!({ "action": "list" }));
     assert_eq!(
         (refused.error_kind, &refused.data["reason"]),
         (Some(ErrorKind::Permission), &json!("tool_policy"))
     );
-}
-
-#[test]
-fn the_sandboxes_of_a_provider_have_jobs_too() {
-    let Some(world) = World::new(LocalTools::default()) else { return };
-    let options = CreateOptions {
-        environment: world.setup.env.clone(),
-        provider_options: world.setup.local_options(&[], None).unwrap(),
-        ..CreateOptions::new(world.project.clone(), world.setup.policy())
-    };
-    let room = ProviderRoom::new(Arc::new(LocalProvider::new()), options);
-    let jobs = room.jobs().unwrap();
-    let wait = Duration::from_secs(60);
-    let request = ringfence::model::ExecRequest::shell("cat; exit 4");
-    let job = ringfence::fence::wait_for(jobs.start(request), wait).unwrap().unwrap();
-    ringfence::fence::wait_for(jobs.write(&job.id, b"x\n"), wait).unwrap().unwrap();
-    ringfence::fence::wait_for(jobs.close_input(&job.id), wait).unwrap().unwrap();
-    ringfence::fence::wait_for(jobs.wait(&job.id), wait).unwrap().unwrap();
-    let output = ringfence::fence::wait_for(jobs.read(&job.id, 0, 100), wait).unwrap().unwrap();
-    assert_eq!(output.bytes, b"x\n");
-    room.dispose();
 }

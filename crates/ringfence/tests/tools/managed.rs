@@ -11,8 +11,9 @@ use ringfence::manager::built_in;
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Decision, ErrorKind};
 use ringfence::permission::Answer;
+use ringfence::session::SessionEvent;
 use ringfence::setup::Setup;
-use ringfence::tools::{LocalTools, Restriction, ToolEvent, Tools};
+use ringfence::tools::{OpenTools, Restriction, Tools};
 use serde_json::{Value, json};
 
 use crate::world::{person, yes};
@@ -48,13 +49,18 @@ impl Managed {
         registry.register("mine", move || Ok(Arc::clone(&its) as Arc<dyn Provider>)).unwrap();
         let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = Arc::clone(&warnings);
-        let options = LocalTools { service: Some(person(answers.to_vec())), ..LocalTools::default() };
-        let warn = move |text: &str| told.lock().unwrap().push(text.to_owned());
-        let tools = options.open_managed(&setup, registry, session, warn).unwrap();
+        let options = OpenTools {
+            service: Some(person(answers.to_vec())),
+            registry: Some(registry),
+            session_key: Some(session.to_owned()),
+            warn: Arc::new(move |text: &str| told.lock().unwrap().push(text.to_owned())),
+            ..OpenTools::default()
+        };
+        let tools = options.open(&setup).unwrap();
         let asked: Arc<Mutex<usize>> = Arc::default();
         let count = Arc::clone(&asked);
-        tools.listen(Arc::new(move |event: &ToolEvent| {
-            *count.lock().unwrap() += usize::from(matches!(event, ToolEvent::ApprovalRequested { .. }));
+        tools.listen(Arc::new(move |event: &SessionEvent| {
+            *count.lock().unwrap() += usize::from(matches!(event, SessionEvent::ApprovalRequested { .. }));
         }));
         let trial = tools.call("bash", &json!({ "command": "true" }));
         if trial.error_kind == Some(ErrorKind::SandboxDenied) {
@@ -160,7 +166,7 @@ fn a_sandbox_that_cannot_be_made_is_a_failed_call_that_says_why() {
     ]);
     let config = json!({ "os": { "mode": "bubblewrap", "bubblewrap": { "bwrapPath": "/no/bwrap" } } });
     let setup = Arc::new(Setup::load(&project, env, serde_json::from_value(config).unwrap(), None).unwrap());
-    let tools = LocalTools::default().open_managed(&setup, built_in().unwrap(), "chat-11", |_| ()).unwrap();
+    let tools = OpenTools::default().open(&setup).unwrap();
     for command in ["touch ran", "bash touch ran"] {
         let result = tools.call("bash", &json!({ "command": command }));
         assert_eq!((result.ok, result.error_kind), (false, Some(ErrorKind::SandboxDenied)), "{result:?}");

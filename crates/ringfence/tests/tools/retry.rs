@@ -2,64 +2,95 @@
 
 use std::sync::{Arc, Mutex};
 
-use ringfence::fence::CreateOptions;
-use ringfence::ledger::Nothing;
+use ringfence::fence::{BoxFuture, CreateOptions, EventSink, Provider, Registry, Sandbox, SandboxInfo};
 use ringfence::local::provider::LocalProvider;
-use ringfence::model::config::SafetyConfig;
-use ringfence::model::{Decision, ErrorKind};
-use ringfence::permission::{Answer, Desk, DeskOptions};
-use ringfence::tools::{
-    Budget, Extensions, Journal, Languages, LocalTools, ProviderRoom, Room as _, ToolEvent, ToolPolicy,
-    Tools, ToolsOptions,
-};
-use ringfence::workspace::{Workspace, WorkspaceOptions};
-use ringfence_gate::{Gate, Options};
+use ringfence::model::{Assurance, Decision, ErrorKind, ExecRequest, ExecResult, Layer, Result};
+use ringfence::permission::Answer;
+use ringfence::session::SessionEvent;
+use ringfence::setup::Setup;
+use ringfence::tools::{OpenTools, Tools};
 use serde_json::json;
 
 use crate::world::{World, person, yes};
 
+/// The local fence, by somebody who asks nobody while a command runs.
+#[derive(Debug, Default)]
+struct Deaf(LocalProvider);
+
+#[derive(Debug)]
+struct DeafSandbox(Arc<dyn Sandbox>);
+
+impl Provider for Deaf {
+    fn kind(&self) -> &str {
+        "deaf"
+    }
+
+    fn create(&self, mut options: CreateOptions) -> BoxFuture<'_, Result<Arc<dyn Sandbox>>> {
+        options.hooks.approval = None;
+        Box::pin(async move {
+            let sandbox = self.0.create(options).await?;
+            Ok(Arc::new(DeafSandbox(sandbox)) as Arc<dyn Sandbox>)
+        })
+    }
+
+    fn destroy<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>> {
+        self.0.destroy(id)
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>>> {
+        self.0.list()
+    }
+}
+
+impl Sandbox for DeafSandbox {
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    fn assurance(&self) -> Assurance {
+        let mut assurance = self.0.assurance();
+        assurance.layers.retain(|layer| *layer != Layer::Supervisor);
+        assurance
+    }
+
+    fn execute<'a>(
+        &'a self,
+        request: ExecRequest,
+        events: EventSink<'a>,
+    ) -> BoxFuture<'a, Result<ExecResult>> {
+        self.0.execute(request, events)
+    }
+
+    fn dispose(&self) -> BoxFuture<'_, Result<()>> {
+        self.0.dispose()
+    }
+}
+
 /// The tools of `world` over a sandbox that nobody is asked by.
 fn without_holding(world: &World, answers: &[Answer]) -> Tools {
-    let journal = Arc::new(Journal::new(None, Arc::new(Nothing), None));
-    let service = Some(person(answers.to_vec()));
-    let desk = Arc::new(Desk::new(DeskOptions { service, ..DeskOptions::default() }, journal));
-    let policy = world.setup.policy();
-    let options = CreateOptions {
-        environment: world.setup.env.clone(),
-        provider_options: world.setup.local_options(&[], None).unwrap(),
-        ..CreateOptions::new(world.project.clone(), policy.clone())
+    let mut registry = Registry::new();
+    registry.register("deaf", || Ok(Arc::new(Deaf::default()) as Arc<dyn Provider>)).unwrap();
+    let call = serde_json::from_value(json!({ "provider": "deaf", "workspaceAccess": "rw" })).unwrap();
+    let setup = Setup::load(&world.project, world.setup.env.clone(), call, None).unwrap();
+    let options = OpenTools {
+        service: Some(person(answers.to_vec())),
+        registry: Some(registry),
+        ..OpenTools::default()
     };
-    let room = ProviderRoom::new(Arc::new(LocalProvider::new()), options);
-    assert!(!room.holds_calls());
-    Tools::new(ToolsOptions {
-        room: Arc::new(room),
-        executors: None,
-        more: vec![],
-        workspace: Workspace::open(&world.project, WorkspaceOptions::default()).unwrap(),
-        filesystem: policy.filesystem,
-        gate: Gate::new(Options::default()),
-        safety: SafetyConfig::default(),
-        confirm_from: None,
-        desk,
-        policy: ToolPolicy::default(),
-        languages: Languages::default(),
-        extensions: Extensions::default(),
-        home: world.home.clone(),
-        budget: Budget::UNLIMITED,
-    })
+    options.open(&Arc::new(setup)).unwrap()
 }
 
 #[test]
 fn a_command_is_run_again_only_after_the_answer_with_exactly_what_was_granted() {
-    let Some(world) = World::new(LocalTools::default()) else { return };
+    let Some(world) = World::new(OpenTools::default()) else { return };
     std::fs::write(world.home.join(".ssh/other"), "other\n").unwrap();
     let answers =
         [Answer::deny("later"), yes(Decision::AllowOnce), yes(Decision::AllowSession), yes(Decision::Deny)];
     let tools = without_holding(&world, &answers);
     let asked: Arc<Mutex<usize>> = Arc::default();
     let count = Arc::clone(&asked);
-    tools.listen(Arc::new(move |event: &ToolEvent| {
-        *count.lock().unwrap() += usize::from(matches!(event, ToolEvent::ApprovalRequested { .. }));
+    tools.listen(Arc::new(move |event: &SessionEvent| {
+        *count.lock().unwrap() += usize::from(matches!(event, SessionEvent::ApprovalRequested { .. }));
     }));
     let command = json!({ "command": "echo ran >> log; cat ~/.ssh/config" });
     let runs = || world.read("log").lines().count();

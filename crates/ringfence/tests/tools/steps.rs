@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ringfence::model::{Decision, ErrorKind};
 use ringfence::permission::Answer;
 use ringfence::tools::steps::Inbox;
-use ringfence::tools::{LocalTools, Step, Steps};
+use ringfence::tools::{OpenTools, Step, Steps};
 use serde_json::json;
 
 use crate::world::World;
@@ -13,7 +13,7 @@ use crate::world::World;
 #[test]
 fn a_step_requires_permission_and_goes_on_with_the_answer() {
     let inbox = Inbox::default();
-    let options = LocalTools { service: Some(inbox.service()), ..LocalTools::default() };
+    let options = OpenTools { service: Some(inbox.service()), ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
     let steps = Steps::new(world.tools.clone(), inbox);
     assert_eq!(steps.resolve(Answer::new(Decision::AllowOnce)).unwrap_err().kind, ErrorKind::Validation);
@@ -46,7 +46,7 @@ fn a_question_of_the_gate_is_a_step_too() {
     let inbox = Inbox::default();
     let service = inbox.service();
     assert_eq!(Arc::strong_count(&service), 2);
-    let options = LocalTools { service: Some(service), ..LocalTools::default() };
+    let options = OpenTools { service: Some(service), ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
     let steps = Steps::new(world.tools.clone(), inbox);
     let step = steps.call("bash", &json!({ "command": "git push --force; touch ran" })).unwrap();

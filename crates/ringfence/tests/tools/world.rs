@@ -4,31 +4,33 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use ringfence::ledger::{Ledger, Writer, WriterOptions};
+use ringfence::ledger::{Ledger, Writer};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Decision, ErrorKind};
 use ringfence::permission::{Answer, ApprovalService, Callback, Permission};
+use ringfence::session::SessionEvent;
+use ringfence::session::recorder::{Keeping, open_ledger};
 use ringfence::setup::Setup;
-use ringfence::tools::{LocalTools, ToolEvent, ToolResult, Tools};
+use ringfence::tools::{OpenTools, ToolResult, Tools};
 use serde_json::{Value, json};
 
 pub(crate) struct World {
     _temp: tempfile::TempDir,
     pub(crate) home: PathBuf,
     pub(crate) project: PathBuf,
-    pub(crate) setup: Setup,
+    pub(crate) setup: Arc<Setup>,
     pub(crate) tools: Tools,
-    events: Arc<Mutex<Vec<ToolEvent>>>,
+    events: Arc<Mutex<Vec<SessionEvent>>>,
     ledger: Arc<Writer>,
 }
 
 impl World {
     /// None where no fence can start.
-    pub(crate) fn new(options: LocalTools) -> Option<Self> {
+    pub(crate) fn new(options: OpenTools) -> Option<Self> {
         Self::configured(options, json!({}), &[])
     }
 
-    pub(crate) fn configured(mut options: LocalTools, config: Value, env: &[(&str, &str)]) -> Option<Self> {
+    pub(crate) fn configured(mut options: OpenTools, config: Value, env: &[(&str, &str)]) -> Option<Self> {
         let temp = tempfile::tempdir().unwrap();
         let home = temp.path().canonicalize().unwrap().join("home");
         let project = home.join("project");
@@ -39,8 +41,8 @@ impl World {
         caller.insert("PATH".into(), std::env::var_os("PATH").unwrap());
         caller.extend(env.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         let call: ConfigFile = serde_json::from_value(config).unwrap();
-        let setup = Setup::load(&project, caller, call, None).unwrap();
-        let ledger = Arc::new(Writer::spawn(&setup.ledger_path(), WriterOptions::default()));
+        let setup = Arc::new(Setup::load(&project, caller, call, None).unwrap());
+        let ledger = open_ledger(&setup.ledger_path(), &setup.env, Keeping::Thread, |_| ());
         options.ledger = Some(Arc::clone(&ledger));
         options.code_reader.get_or_insert_with(|| Arc::new(ringfence::gate::InProcess));
         let tools = options.open(&setup).unwrap();
@@ -50,15 +52,15 @@ impl World {
             return None;
         }
         assert!(trial.ok, "{trial:?}");
-        let events: Arc<Mutex<Vec<ToolEvent>>> = Arc::default();
+        let events: Arc<Mutex<Vec<SessionEvent>>> = Arc::default();
         let kept = Arc::clone(&events);
-        tools.listen(Arc::new(move |event: &ToolEvent| kept.lock().unwrap().push(event.clone())));
+        tools.listen(Arc::new(move |event: &SessionEvent| kept.lock().unwrap().push(event.clone())));
         Some(Self { _temp: temp, home, project, setup, tools, events, ledger })
     }
 
     /// With a person who gives these answers, then only refuses.
     pub(crate) fn asking(answers: impl IntoIterator<Item = Answer>) -> Option<Self> {
-        Self::new(LocalTools { service: Some(person(answers)), ..LocalTools::default() })
+        Self::new(OpenTools { service: Some(person(answers)), ..OpenTools::default() })
     }
 
     pub(crate) fn bash(&self, command: &str) -> ToolResult {
@@ -77,16 +79,16 @@ impl World {
 
     /// The names of the events since the last look; output is left out.
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.take().iter().map(ToolEvent::name).filter(|name| *name != "output").collect()
+        self.take().iter().map(SessionEvent::name).filter(|name| *name != "output").collect()
     }
 
-    pub(crate) fn take(&self) -> Vec<ToolEvent> {
+    pub(crate) fn take(&self) -> Vec<SessionEvent> {
         std::mem::take(&mut *self.events.lock().unwrap())
     }
 
     pub(crate) fn questions(&self) -> Vec<Permission> {
-        let asked = |event: &ToolEvent| match event {
-            ToolEvent::ApprovalRequested { permission, .. } => Some((**permission).clone()),
+        let asked = |event: &SessionEvent| match event {
+            SessionEvent::ApprovalRequested { permission, .. } => Some((**permission).clone()),
             _ => None,
         };
         self.take().iter().filter_map(asked).collect()

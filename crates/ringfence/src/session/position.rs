@@ -4,7 +4,7 @@ use ringfence_model::ExecResult;
 
 /// Follows the directory of a shell that remembers it, from one judged command to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whereabouts {
+pub struct Position {
     start: String,
     /// None when it cannot be told.
     cwd: Option<String>,
@@ -12,7 +12,7 @@ pub struct Whereabouts {
     next: Option<String>,
 }
 
-impl Whereabouts {
+impl Position {
     /// Of a shell that begins at `start`, each time it is replaced too.
     pub fn new(start: impl Into<String>) -> Self {
         let start = start.into();

@@ -1,18 +1,17 @@
-//! What came of a judgement, for the caller, the agent and the ledger.
+//! A command that may not run: what is said of it to people, agents and the ledger.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use ringfence_gate::rules::RuleError;
 use ringfence_gate::{Decision, Finding, Verdict};
-use ringfence_ledger::{Decided, Event, ExecutionId, now_ms};
+use ringfence_ledger::now_ms;
 use ringfence_model::{
     Assurance, Decision as Answer, Error, ErrorKind, ExecResult, Operation, PolicyMode, Violation,
     ViolationKind,
 };
-use serde_json::json;
 
-use crate::config::Change;
+use super::questions::Outcome;
+use crate::permission::Permission;
 
 /// The exit code of a command that was refused: found, and cannot be run.
 pub const REFUSED: i32 = 126;
@@ -25,34 +24,18 @@ pub enum Passed {
     Approved(Answer),
     /// The fence refuses what would be asked about, and asks itself.
     LeftToTheFence,
-    /// The gate is switched off.
+    /// The gate is switched off, or a person said that it is not to be judged.
     Unjudged,
 }
 
-/// A command that may run.
-#[derive(Debug)]
-pub struct Admission {
-    pub code: String,
-    pub verdict: Verdict,
-    pub how: Passed,
-    /// What became of the rule that "always" asked for.
-    pub kept: Option<Result<Change, Error>>,
-}
-
-impl Admission {
-    /// What the ledger keeps about it; nothing for what passed without a word.
-    #[must_use]
-    pub fn records(&self, execution: ExecutionId, by: &str) -> (Option<Event>, Option<Decided>) {
-        let word = match self.how {
-            Passed::Allowed | Passed::Unjudged => return (None, None),
-            Passed::LeftToTheFence => "left_to_the_fence",
-            Passed::Approved(_) => "approved",
-        };
-        let decided = match self.how {
-            Passed::Approved(answer) => Some(decided(&self.code, &self.verdict, answer, execution, by)),
-            _ => None,
-        };
-        (Some(event(&self.verdict, word, execution)), decided)
+impl Passed {
+    /// In a word, for the ledger; none for what passed without one.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Allowed | Self::Unjudged => None,
+            Self::LeftToTheFence => Some("left_to_the_fence"),
+            Self::Approved(_) => Some("approved"),
+        }
     }
 }
 
@@ -75,12 +58,27 @@ pub struct Refusal {
     pub code: String,
     pub verdict: Verdict,
     pub why: Why,
+    /// What was asked and answered, where somebody was asked.
+    pub asked: Option<Box<(Permission, Outcome)>>,
     user_file: PathBuf,
 }
 
 impl Refusal {
     pub(crate) fn new(code: &str, verdict: Verdict, why: Why, user_file: &Path) -> Self {
-        Self { code: code.to_owned(), verdict, why, user_file: user_file.to_owned() }
+        Self { code: code.to_owned(), verdict, why, asked: None, user_file: user_file.to_owned() }
+    }
+
+    pub(crate) fn answered(self, permission: Permission, outcome: Outcome) -> Self {
+        Self { asked: Some(Box::new((permission, outcome))), ..self }
+    }
+
+    /// In a word, for the ledger.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.why {
+            Why::Denied => "denied",
+            Why::NotApproved | Why::Aborted => "not_approved",
+            Why::NobodyToAsk => "nobody_to_ask",
+        }
     }
 
     /// What decided, strictest first.
@@ -103,7 +101,7 @@ impl Refusal {
         let why = match self.why {
             Why::Denied => "the gate refuses it",
             Why::NotApproved | Why::Aborted => "it was not approved",
-            Why::NobodyToAsk => "a person has to be asked, and there is none",
+            Why::NobodyToAsk => "it needs approval, but nobody can be asked here",
         };
         let mut text = why.to_owned();
         for (index, finding) in self.findings().take(4).enumerate() {
@@ -180,57 +178,4 @@ impl Refusal {
             })
         }
     }
-
-    /// What the ledger keeps about it, beside the violation.
-    #[must_use]
-    pub fn records(&self, execution: ExecutionId, by: &str) -> (Event, Option<Decided>) {
-        let word = match self.why {
-            Why::Denied => "denied",
-            Why::NotApproved | Why::Aborted => "not_approved",
-            Why::NobodyToAsk => "nobody_to_ask",
-        };
-        let answer = match self.why {
-            Why::NotApproved => Some(Answer::Deny),
-            Why::Aborted => Some(Answer::Abort),
-            Why::Denied | Why::NobodyToAsk => None,
-        };
-        let decided = answer.map(|answer| decided(&self.code, &self.verdict, answer, execution, by));
-        (event(&self.verdict, word, execution), decided)
-    }
-}
-
-/// The kind of the events in which the ledger keeps verdicts.
-pub const EVENT: &str = "gate";
-
-fn event(verdict: &Verdict, outcome: &str, execution: ExecutionId) -> Event {
-    let body = json!({
-        "verdict": verdict.decision,
-        "risk": verdict.risk.level,
-        "outcome": outcome,
-        "findings": verdict.findings,
-    });
-    Event { execution_id: Some(execution), ..Event::now(EVENT, body) }
-}
-
-fn decided(code: &str, verdict: &Verdict, answer: Answer, execution: ExecutionId, by: &str) -> Decided {
-    let asked = verdict.findings.iter().find(|finding| finding.decision == Decision::Ask);
-    Decided {
-        time_ms: now_ms(),
-        execution_id: Some(execution),
-        decision: answer,
-        kind: "command".to_owned(),
-        resource: verdict.proposal.clone().unwrap_or_else(|| verdict.intent.clone()),
-        access: None,
-        reason: asked.map(|finding| finding.message.clone()),
-        command: Some(code.to_owned()),
-        key: None,
-        by: by.to_owned(),
-    }
-}
-
-/// A rule of the configuration that cannot be read, or does not do what its examples say.
-#[must_use]
-pub fn invalid_rule(error: &RuleError) -> Error {
-    Error::new(ErrorKind::InvalidConfig, error.to_string())
-        .hint("`ringfence config check` shows where it is written")
 }

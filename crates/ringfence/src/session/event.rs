@@ -7,13 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::questions::{Ended, Reason};
 use super::result::ToolResult;
-use crate::permission::{Ended, Permission, Reason};
+use crate::permission::Permission;
 
 /// One event. Everything in it is cleaned of known secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
-pub enum ToolEvent {
+pub enum SessionEvent {
     ToolCallRequested {
         call_id: String,
         /// The tool, by its own name; `name` is what the caller said.
@@ -50,7 +51,12 @@ pub enum ToolEvent {
     ToolCallFinished {
         call_id: String,
         tool: String,
-        result: Box<ToolResult>,
+        ok: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// Of a tool. A command of a person, or of a session, has its own result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Box<ToolResult>>,
     },
     /// A background command of an earlier call ended.
     JobEnded {
@@ -68,6 +74,10 @@ pub enum ToolEvent {
     RunCancelled {
         message: String,
     },
+    /// An answer was kept for good; the message says where, and how to take it back.
+    Kept {
+        message: String,
+    },
     Warning {
         message: String,
     },
@@ -80,7 +90,7 @@ pub enum Stream {
     Stderr,
 }
 
-impl ToolEvent {
+impl SessionEvent {
     /// The name on the wire.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -94,6 +104,7 @@ impl ToolEvent {
             Self::JobEnded { .. } => "job_ended",
             Self::RunFailed { .. } => "run_failed",
             Self::RunCancelled { .. } => "run_cancelled",
+            Self::Kept { .. } => "kept",
             Self::Warning { .. } => "warning",
         }
     }

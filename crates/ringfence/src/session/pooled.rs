@@ -1,16 +1,16 @@
-//! A sandbox of a pool as a room: taken for each command, and given back whatever comes of it.
+//! A sandbox of a pool as a workplace: taken for each command, and given back whatever comes of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ringfence_fence::{EventSink, Jobs, Sandbox, SandboxFiles};
-use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Grant, Result};
+use ringfence_fence::{EventSink, Jobs, Sandbox, SandboxFiles, Ticket, block_on as block};
+use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Grant, Policy, Result};
 
-use super::room::{Room, block};
+use super::workplace::{Runner, Workplace};
 use crate::pool::Pool;
 
 /// The pool belongs to whoever made it, and is not stopped from here.
 #[derive(Debug)]
-pub struct PoolRoom {
+pub struct Pooled {
     pool: Arc<Pool>,
     session: String,
     running: Mutex<Option<Arc<dyn Sandbox>>>,
@@ -18,18 +18,18 @@ pub struct PoolRoom {
 
 /// The session's sandbox while it is in use.
 struct Held<'a> {
-    room: &'a PoolRoom,
+    place: &'a Pooled,
     sandbox: Arc<dyn Sandbox>,
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.room.running().take();
-        self.room.pool.release(&self.room.session);
+        self.place.running().take();
+        self.place.pool.release(&self.place.session);
     }
 }
 
-impl PoolRoom {
+impl Pooled {
     #[must_use]
     pub fn new(pool: Arc<Pool>, session: impl Into<String>) -> Self {
         Self { pool, session: session.into(), running: Mutex::default() }
@@ -42,7 +42,7 @@ impl PoolRoom {
     fn hold(&self) -> Result<Held<'_>> {
         let sandbox = block(Box::pin(self.pool.acquire(&self.session)))?;
         *self.running() = Some(Arc::clone(&sandbox));
-        Ok(Held { room: self, sandbox })
+        Ok(Held { place: self, sandbox })
     }
 }
 
@@ -51,21 +51,31 @@ fn made_before(what: &str) -> Error {
     Error::new(ErrorKind::Unsupported, text)
 }
 
-impl Room for PoolRoom {
-    fn execute(&self, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
-        block(self.hold()?.sandbox.execute(request.clone(), events))
+impl Runner for Pooled {
+    fn run(&self, ticket: &Ticket, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
+        self.hold()?.sandbox.run(ticket, request, events)
+    }
+
+    fn is_fenced(&self) -> bool {
+        true
     }
 
     fn holds_calls(&self) -> bool {
         false
     }
 
-    fn execute_granted(&self, _: &Grant, _: &ExecRequest, _: EventSink<'_>) -> Result<ExecResult> {
+    fn run_granted(&self, _: &Grant, _: &Ticket, _: &ExecRequest, _: EventSink<'_>) -> Result<ExecResult> {
         Err(made_before("be given more"))
     }
 
     fn grant(&self, _: &Grant) -> Result<()> {
         Err(made_before("be given more"))
+    }
+}
+
+impl Workplace for Pooled {
+    fn shell(&self, _: &str) -> Result<Arc<dyn Workplace>> {
+        Err(made_before("have several shells"))
     }
 
     fn jobs(&self) -> Result<Arc<dyn Jobs>> {
@@ -74,6 +84,10 @@ impl Room for PoolRoom {
 
     fn files(&self) -> Result<Option<Arc<dyn SandboxFiles>>> {
         Ok(self.hold()?.sandbox.files())
+    }
+
+    fn policy(&self) -> Result<Option<Policy>> {
+        Ok(self.hold()?.sandbox.policy().cloned())
     }
 
     fn assurance(&self) -> Assurance {
@@ -94,7 +108,7 @@ impl Room for PoolRoom {
         Err(made_before("begin anew"))
     }
 
-    fn isolated_copy(&self) -> Result<Arc<dyn Room>> {
+    fn isolated_copy(&self) -> Result<Arc<dyn Workplace>> {
         let session = format!("{}-{}", self.session, uuid::Uuid::now_v7().simple());
         Ok(Arc::new(Self::new(Arc::clone(&self.pool), session)))
     }

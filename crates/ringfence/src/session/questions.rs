@@ -4,38 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ringfence_fence::approve::{Approver, DEFAULT_TIMEOUT, Question};
+use ringfence_fence::approval::{Approval, AskAbout, Settled};
+use ringfence_fence::approve::{Approver, Question};
 use ringfence_fence::{BoxFuture, wait_for};
 use ringfence_ledger::Redact;
-use ringfence_local::approval::{Approval, AskAbout};
+use ringfence_model::config::Ask;
 use ringfence_model::{Access, Decision, ErrorKind, Grant, GrantScope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answer::Answer;
-use super::keep::Keeper;
-use super::request::Permission;
-use super::service::ApprovalService;
-use crate::tools::event::ToolEvent;
-use crate::tools::journal::{CallRef, Journal};
-
-/// What a desk is made of.
-#[derive(Debug, Clone)]
-pub struct DeskOptions {
-    /// None: everything that needs a person is refused, and ends the run.
-    pub service: Option<Arc<dyn ApprovalService>>,
-    pub timeout: Duration,
-    /// Which refusals of the fence become questions; none: none.
-    pub about: Option<AskAbout>,
-    /// None: nothing can be allowed for good.
-    pub keeper: Option<Arc<dyn Keeper>>,
-}
-
-impl Default for DeskOptions {
-    fn default() -> Self {
-        Self { service: None, timeout: DEFAULT_TIMEOUT, about: Some(AskAbout::All), keeper: None }
-    }
-}
+use super::event::SessionEvent;
+use super::recorder::{Call, Recorder};
+use crate::permission::{Answer, ApprovalService, ConfigFileKeeper, Permission};
+use crate::setup::Setup;
 
 /// Where an answer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,6 +30,8 @@ pub enum Reason {
     Timeout,
     /// There is nobody to ask.
     NoProvider,
+    /// The configuration says that nobody is asked.
+    Never,
 }
 
 /// An answer, and where it came from.
@@ -73,14 +56,21 @@ pub struct Ended {
     pub message: String,
 }
 
-/// The one place where questions are asked. Shared by all tools of a session.
+/// The one place where questions are asked. Shared by everything of a session.
 #[derive(Debug)]
-pub struct Desk {
-    options: DeskOptions,
-    journal: Arc<Journal>,
+pub struct Questions {
+    /// None: what needs a person is refused, and ends the run.
+    service: Option<Arc<dyn ApprovalService>>,
+    timeout: Duration,
+    /// Which refusals of the fence become questions; none: nothing is asked at all.
+    about: Option<AskAbout>,
+    keeper: ConfigFileKeeper,
+    recorder: Arc<Recorder>,
+    /// Whether refusals can end the run: an agent's does, a person's commands go on.
+    is_agents: bool,
     state: Mutex<State>,
-    /// The call that runs in the fence now.
-    current: Mutex<CallRef>,
+    /// The calls that run in a fence now, the latest last.
+    running: Mutex<Vec<Call>>,
 }
 
 #[derive(Debug, Default)]
@@ -96,39 +86,57 @@ struct State {
     ended: Option<Ended>,
 }
 
-impl Desk {
+impl Questions {
+    /// As the configuration says; `service` brings them to a person.
     #[must_use]
-    pub fn new(options: DeskOptions, journal: Arc<Journal>) -> Self {
-        Self { options, journal, state: Mutex::default(), current: Mutex::default() }
+    pub fn new(setup: &Setup, service: Option<Arc<dyn ApprovalService>>, recorder: Arc<Recorder>) -> Self {
+        let config = &setup.loaded.config;
+        Self {
+            service,
+            timeout: Duration::from_millis(config.safety.approval_timeout_ms),
+            about: match config.ask {
+                Ask::Never => None,
+                Ask::DenyOnly => Some(AskAbout::DenyList),
+                Ask::On => Some(AskAbout::All),
+            },
+            keeper: ConfigFileKeeper(setup.user_file()),
+            recorder,
+            is_agents: false,
+            state: Mutex::default(),
+            running: Mutex::default(),
+        }
+    }
+
+    /// The questions of an agent's run, which ends when a person ends it, when there is nobody to ask, or when the same
+    /// thing is refused for the second time.
+    #[must_use]
+    pub fn of_an_agent(self) -> Self {
+        Self { is_agents: true, ..self }
     }
 
     #[must_use]
-    pub fn journal(&self) -> &Arc<Journal> {
-        &self.journal
+    pub fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
     }
 
     #[must_use]
     pub fn redact(&self) -> &dyn Redact {
-        self.journal.redact()
-    }
-
-    /// Whether an answer can become a rule for commands.
-    #[must_use]
-    pub fn keeps_rules(&self) -> bool {
-        self.options.keeper.as_ref().is_some_and(|keeper| keeper.keeps_rules())
+        self.recorder.redact()
     }
 
     /// Asks, unless it was answered for the session before. Returns when there is an answer, or no time left.
-    pub fn ask(&self, mut permission: Permission, call: &CallRef) -> Outcome {
-        permission.session = self.journal.session().map(str::to_owned);
-        permission.timeout_ms = u64::try_from(self.options.timeout.as_millis()).unwrap_or(u64::MAX);
-        if self.options.keeper.is_none() {
-            permission.options.retain(|option| *option != Decision::AllowPermanent);
-        }
+    pub fn ask(&self, mut permission: Permission, call: &Call) -> Outcome {
+        permission.call.clone_from(&call.id);
+        permission.session = self.recorder.session().map(str::to_owned);
+        permission.timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         if let Some(known) = self.known(&permission, call) {
             return known;
         }
-        self.journal.emit(ToolEvent::ApprovalRequested {
+        if self.about.is_none() {
+            let answer = Answer::deny("nobody is asked here (ask: never)");
+            return Outcome { answer, reason: Reason::Never };
+        }
+        self.recorder.emit(SessionEvent::ApprovalRequested {
             approval_key: permission.key.clone(),
             call_id: call.id.clone(),
             tool: permission.tool.clone(),
@@ -141,7 +149,7 @@ impl Desk {
         outcome
     }
 
-    fn known(&self, permission: &Permission, call: &CallRef) -> Option<Outcome> {
+    fn known(&self, permission: &Permission, call: &Call) -> Option<Outcome> {
         let state = self.lock();
         let granted = permission.grant.as_ref().is_some_and(|wanted| {
             state.granted.iter().any(|grant| grant.access_covers(wanted.access) && includes(grant, wanted))
@@ -149,7 +157,7 @@ impl Desk {
         if granted || state.allowed.contains(&permission.key) {
             drop(state);
             let answer = Answer::new(Decision::AllowSession);
-            self.journal.emit(decided(permission, call, &answer, Reason::Cached));
+            self.recorder.emit(decided(permission, call, &answer, Reason::Cached));
             return Some(Outcome { answer, reason: Reason::Cached });
         }
         // A program that tries again within one command asks nobody again.
@@ -158,11 +166,11 @@ impl Desk {
     }
 
     fn answered(&self, permission: &Permission) -> (Outcome, String) {
-        let Some(service) = &self.options.service else {
+        let Some(service) = &self.service else {
             let answer = Answer::deny("there is nobody to ask");
             return (Outcome { answer, reason: Reason::NoProvider }, "nobody".to_owned());
         };
-        let outcome = match wait_for(service.ask(permission), self.options.timeout) {
+        let outcome = match wait_for(service.ask(permission), self.timeout) {
             // What was not offered was not allowed.
             Some(answer) if !permission.options.contains(&answer.decision) => {
                 let answer = Answer::deny(format!("{:?} was not among the options", answer.decision));
@@ -181,10 +189,10 @@ impl Desk {
         (outcome, by.to_owned())
     }
 
-    fn settle(&self, permission: &Permission, call: &CallRef, outcome: &Outcome, by: &str) {
+    fn settle(&self, permission: &Permission, call: &Call, outcome: &Outcome, by: &str) {
         let answer = &outcome.answer;
-        self.journal.emit(decided(permission, call, answer, outcome.reason));
-        self.journal.decided(permission, call, answer, by);
+        self.recorder.emit(decided(permission, call, answer, outcome.reason));
+        self.recorder.decided(permission, call, answer, by);
         let mut state = self.lock();
         match answer.decision {
             Decision::AllowOnce => {}
@@ -203,7 +211,7 @@ impl Desk {
                     self.end(
                         &mut state,
                         ErrorKind::ConfigError,
-                        "a person is needed, and there is nobody to ask",
+                        "approval is needed, but there is nobody to ask",
                     );
                 } else if again {
                     let message = format!("refused for the second time: {}", permission.resource);
@@ -222,25 +230,30 @@ impl Desk {
     }
 
     fn keep(&self, permission: &Permission) {
-        let Some(keeper) = &self.options.keeper else { return };
+        let file = self.keeper.0.display();
         let kept = match (&permission.grant, &permission.proposal) {
-            (Some(grant), _) => keeper.keep_grant(grant),
-            (None, Some(rule)) => keeper.keep_rule(rule),
-            (None, None) => Ok(()),
+            (Some(grant), _) => self.keeper.keep_grant(grant).map(|()| {
+                let path = grant.path.display();
+                format!("granted in {file}; take it back with: ringfence grants revoke {path}")
+            }),
+            (None, Some(rule)) => self.keeper.keep_rule(rule).map(|()| {
+                format!("commands like `{rule}` pass from now on ({file}); see: ringfence rules list")
+            }),
+            (None, None) => return,
         };
-        if let Err(error) = kept {
-            // It holds for the session all the same.
-            self.journal
-                .emit(ToolEvent::Warning { message: format!("not kept for good: {}", error.chain()) });
-        }
+        // What could not be kept holds for the session all the same.
+        self.recorder.emit(match kept {
+            Ok(message) => SessionEvent::Kept { message },
+            Err(error) => SessionEvent::Warning { message: format!("not kept for good: {}", error.chain()) },
+        });
     }
 
     fn end(&self, state: &mut State, error_kind: ErrorKind, message: &str) {
-        if state.ended.is_some() {
+        if state.ended.is_some() || !self.is_agents {
             return;
         }
         let ended = Ended { error_kind, message: message.to_owned() };
-        self.journal.emit(ToolEvent::of_end(&ended));
+        self.recorder.emit(SessionEvent::of_end(&ended));
         state.ended = Some(ended);
     }
 
@@ -276,32 +289,60 @@ impl Desk {
     }
 
     /// What the person refused during a call. Asked once.
-    pub(crate) fn take_said(&self, call: &CallRef) -> Vec<Answer> {
+    pub(crate) fn take_said(&self, call: &Call) -> Vec<Answer> {
         let said = self.lock().said.remove(&call.id).unwrap_or_default();
         said.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Questions of the fence are on behalf of this call from now on.
-    pub(crate) fn turn_to(&self, call: &CallRef) {
-        call.clone_into(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Questions of the fence may be on behalf of this call, until what is returned is dropped.
+    pub(crate) fn running(&self, call: &Call) -> Running<'_> {
+        self.lock_running().push(call.clone());
+        Running { questions: self, id: call.id.clone() }
+    }
+
+    /// The call of that id, or else the one that began last.
+    fn call_of(&self, id: Option<&str>) -> Call {
+        let running = self.lock_running();
+        let named = id.and_then(|id| running.iter().find(|call| call.id == id));
+        named.or(running.last()).cloned().unwrap_or_default()
+    }
+
+    fn lock_running(&self) -> MutexGuard<'_, Vec<Call>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For a fence that can hold a call until it is answered; none when nobody is to be asked.
     #[must_use]
     pub fn live(self: &Arc<Self>) -> Option<Approval> {
+        if self.service.is_none() && !self.is_agents {
+            return None;
+        }
         Some(Approval {
             approver: Arc::new(Live(Arc::clone(self))),
-            about: self.options.about?,
-            // The desk keeps the time itself; this is only a net below it.
-            timeout: self.options.timeout + Duration::from_secs(5),
-            on_settled: Arc::new(|_| ()),
+            about: self.about?,
+            // The time is kept here; this is only a net below it.
+            timeout: self.timeout + Duration::from_secs(5),
+            on_settled: self.problems(),
+        })
+    }
+
+    /// Says why an allowed call could still not be carried out.
+    fn problems(self: &Arc<Self>) -> Arc<dyn Fn(&Settled) + Send + Sync> {
+        let its = Arc::clone(self);
+        Arc::new(move |settled| {
+            if let Some(problem) = &settled.problem {
+                let path = settled.question.grant.path.display();
+                let message =
+                    its.redact().redact(&format!("{path} was allowed, but: {problem}")).into_owned();
+                its.recorder.emit(SessionEvent::Warning { message });
+            }
         })
     }
 
     /// Whether a refusal becomes a question.
     #[must_use]
     pub fn asks_about(&self, reason: Option<ringfence_model::DenyReason>) -> bool {
-        match self.options.about {
+        match self.about {
             None => false,
             Some(AskAbout::All) => true,
             Some(AskAbout::DenyList) => reason == Some(ringfence_model::DenyReason::Denied),
@@ -313,8 +354,8 @@ impl Desk {
     }
 }
 
-fn decided(permission: &Permission, call: &CallRef, answer: &Answer, reason: Reason) -> ToolEvent {
-    ToolEvent::ApprovalDecided {
+fn decided(permission: &Permission, call: &Call, answer: &Answer, reason: Reason) -> SessionEvent {
+    SessionEvent::ApprovalDecided {
         approval_key: permission.key.clone(),
         call_id: call.id.clone(),
         decision: answer.decision,
@@ -338,20 +379,36 @@ impl AccessCovers for Grant {
     }
 }
 
-/// The desk, as the fence sees it.
+/// A call whose command runs in a fence.
 #[derive(Debug)]
-struct Live(Arc<Desk>);
+pub(crate) struct Running<'a> {
+    questions: &'a Questions,
+    id: String,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut running = self.questions.lock_running();
+        if let Some(at) = running.iter().rposition(|call| call.id == self.id) {
+            running.remove(at);
+        }
+    }
+}
+
+/// The questions, as the fence sees them.
+#[derive(Debug)]
+struct Live(Arc<Questions>);
 
 impl Approver for Live {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
-            let desk = &self.0;
-            let call = desk.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let permission = Permission::access(&call.tool, question, desk.redact());
-            let outcome = desk.ask(permission, &call);
+            let questions = &self.0;
+            let call = questions.call_of(question.call.as_deref());
+            let permission = Permission::access(&call.tool, question, questions.redact());
+            let outcome = questions.ask(permission, &call);
             match outcome.answer.decision {
                 // The run is over; the command that asked need not be the last to know.
-                Decision::Deny if desk.ended().is_some() => Decision::Abort,
+                Decision::Deny if questions.ended().is_some() => Decision::Abort,
                 decision => decision,
             }
         })
