@@ -32,7 +32,8 @@ fn main() {
     let mut whole = Vec::new();
     for _ in 0..2000 {
         let t0 = Instant::now();
-        let writer = Writer::beside(&path, WriterOptions::new(Arc::new(Nothing)));
+        let writer =
+            Writer::beside(&path, WriterOptions::new(std::sync::Arc::new(ringfence_ledger::Nothing)));
         let t1 = Instant::now();
         let id = writer.start(ExecutionStart::new(Command::Argv(vec!["true".into()])));
         let t2 = Instant::now();
@@ -51,8 +52,13 @@ fn main() {
     show("one command: finish() and close()", end);
     show("one command: all of it on the critical path", whole);
 
-    let writer =
-        Writer::spawn(&path, WriterOptions { capacity: 1 << 20, ..WriterOptions::new(Arc::new(Nothing)) });
+    let writer = Writer::spawn(
+        &path,
+        WriterOptions {
+            capacity: 1 << 20,
+            ..WriterOptions::new(std::sync::Arc::new(ringfence_ledger::Nothing))
+        },
+    );
     writer.flush();
     report("long-lived: start() and end()", 20_000, || {
         let id = writer.start(ExecutionStart::new(Command::Shell("echo hi".to_owned())));

@@ -220,7 +220,7 @@ mod tests {
     fn what_was_appended_is_in_the_ledger_for_whoever_opens_it() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("home/ledger.db");
-        let writer = Writer::beside(&path, WriterOptions::default());
+        let writer = Writer::beside(&path, WriterOptions::new(Arc::new(crate::redact::Nothing)));
         let id = writer.start(ExecutionStart::new(Command::Shell("true".to_owned())));
         assert!(!path.exists(), "no database was opened");
         let status = || {

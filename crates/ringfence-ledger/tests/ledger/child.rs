@@ -33,7 +33,7 @@ fn play() {
                 WriterOptions {
                     on_problem: Box::new(|problem| panic!("{}", problem.chain())),
                     busy: std::time::Duration::from_secs(20),
-                    ..WriterOptions::new(Arc::new(Nothing))
+                    ..WriterOptions::new(std::sync::Arc::new(ringfence_ledger::Nothing))
                 },
             );
             for number in 0..many.parse().unwrap() {
@@ -45,7 +45,10 @@ fn play() {
             }
         }
         ["start-and-hang"] => {
-            let writer = ringfence_ledger::Writer::spawn(&path, WriterOptions::new(Arc::new(Nothing)));
+            let writer = ringfence_ledger::Writer::spawn(
+                &path,
+                WriterOptions::new(std::sync::Arc::new(ringfence_ledger::Nothing)),
+            );
             writer.start(sample::shell("sleep 1000"));
             writer.flush();
             println!("\nstarted");

@@ -197,8 +197,10 @@ fn decisions_and_events_come_back() {
 fn known_secrets_never_reach_the_file() {
     let home = Home::new();
     let secret = "hunter2'hunter2";
-    let options =
-        WriterOptions { redact: Arc::new(Secrets::new([secret])), ..WriterOptions::new(Arc::new(Nothing)) };
+    let options = WriterOptions {
+        redact: Arc::new(Secrets::new([secret])),
+        ..WriterOptions::new(std::sync::Arc::new(ringfence_ledger::Nothing))
+    };
     let recorder = Writer::spawn(&home.path(), options);
     let argv = ["curl", "-H", &format!("token: {secret}")].map(Into::into).to_vec();
     let id = recorder.start(ExecutionStart {

@@ -36,7 +36,7 @@ impl Problems {
         let told = Arc::clone(&self.0);
         WriterOptions {
             on_problem: Box::new(move |problem| told.lock().unwrap().push(problem.chain())),
-            ..WriterOptions::new(Arc::new(Nothing))
+            ..WriterOptions::new(std::sync::Arc::new(ringfence_ledger::Nothing))
         }
     }
 
@@ -48,7 +48,7 @@ impl Problems {
 pub(crate) fn writer(home: &Home) -> Writer {
     let panic_on_problem = WriterOptions {
         on_problem: Box::new(|problem| panic!("{}", problem.chain())),
-        ..WriterOptions::new(Arc::new(Nothing))
+        ..WriterOptions::new(std::sync::Arc::new(ringfence_ledger::Nothing))
     };
     Writer::spawn(&home.path(), panic_on_problem)
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
+    /// What was decided.
     pub decision: Decision,
     /// For the agent: why not, or what to do instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,6 +20,7 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Nothing but a decision.
     #[must_use]
     pub fn new(decision: Decision) -> Self {
         Self { decision, message: None, code: None }

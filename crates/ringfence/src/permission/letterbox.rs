@@ -22,6 +22,7 @@ pub struct Letterbox(PathBuf);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Letter {
+    /// The question.
     pub permission: Permission,
     /// Nobody waits for the answer any more after this moment.
     pub expires_ms: u64,

@@ -41,6 +41,7 @@ impl std::fmt::Debug for Mailbox {
 }
 
 impl Mailbox {
+    /// `notify` is told of each new question, which is already waiting by then.
     #[must_use]
     pub fn new(notify: impl Fn(&Permission) + Send + Sync + 'static) -> Self {
         Self { notify: Box::new(notify), waiting: Mutex::default() }

@@ -18,14 +18,14 @@
 //! **Invariant:** a question and its key never carry a known secret, the content of a file, or the value of a
 //! variable.
 
-pub mod answer;
+mod answer;
 mod clean;
 mod keep;
 #[cfg(unix)]
-pub mod letterbox;
-pub mod mailbox;
-pub mod request;
-pub mod service;
+mod letterbox;
+mod mailbox;
+mod request;
+mod service;
 
 pub use answer::Answer;
 pub use clean::{cleaned, key_of};

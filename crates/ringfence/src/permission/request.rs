@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::clean::{cleaned, key_of};
 
 /// Characters of code that a person is shown.
-pub const PREVIEW: usize = 500;
+pub(crate) const PREVIEW: usize = 500;
 /// The same on a terminal.
 const LONGEST_CODE: usize = 200;
 const LONGEST_PROGRAM: usize = 120;
@@ -44,13 +44,17 @@ pub struct Permission {
     /// Whose question it is, where the session has a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// What sort of thing is asked for.
     #[serde(rename = "type")]
     pub kind: PermissionKind,
+    /// What was called: `run`, `session`, or a tool.
     pub tool: String,
     /// What it is about: a path, an address, a command, a tool.
     pub resource: String,
+    /// How the resource would be touched, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
+    /// Why it is not simply allowed.
     pub reason: String,
     /// The command that wants it, without known secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,14 +66,18 @@ pub struct Permission {
     pub options: Vec<Decision>,
     /// Code may be changed before it runs.
     pub editable: bool,
+    /// How risky code is: `low`, `medium`, `high` or `critical`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<String>,
+    /// What made it risky.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
+    /// The beginning of the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code_preview: Option<String>,
     /// The cleaned request.
     pub request: Value,
+    /// Nobody waits for the answer after so many milliseconds.
     pub timeout_ms: u64,
     /// The smallest grant that lets it through, where one does.
     #[serde(skip)]
@@ -169,6 +177,7 @@ impl Permission {
         }
     }
 
+    /// How long the answer is waited for.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)

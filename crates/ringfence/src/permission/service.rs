@@ -11,6 +11,7 @@ use super::request::{Permission, PermissionKind};
 
 /// Answers questions. One that is not answered in time is refused, whatever comes later.
 pub trait ApprovalService: Send + Sync + std::fmt::Debug {
+    /// Brings the question to somebody, and gives the answer.
     fn ask<'a>(&'a self, permission: &'a Permission) -> BoxFuture<'a, Answer>;
 
     /// Who answered, for the ledger.
@@ -101,6 +102,7 @@ pub struct RuleEntry {
     pub tool: Option<String>,
     /// None: always. One that fails does not match.
     pub condition: Option<Condition>,
+    /// What is answered where the rule matches.
     pub answer: Answer,
 }
 

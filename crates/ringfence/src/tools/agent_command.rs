@@ -9,7 +9,7 @@ use super::args;
 
 /// What a line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentCommand {
+pub(crate) enum AgentCommand {
     Read(args::Read),
     Write(args::Write),
     Edit(args::Edit),

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Runs a shell command.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Bash {
+pub(crate) struct Bash {
     /// The command. `read`, `write`, `edit` and `bash` as first word are agent commands; `mcp:` and `skill:` go to
     /// extensions.
     pub command: String,
@@ -35,7 +35,7 @@ pub struct Bash {
 /// Runs code in a language and lists the files that it made.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RunCode {
+pub(crate) struct RunCode {
     pub code: String,
     /// `python`, `javascript`, `shell`, or another that is configured.
     #[serde(default = "python")]
@@ -62,7 +62,7 @@ fn half_a_minute() -> u64 {
 /// Runs commands in the background.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     pub action: JobAction,
     /// To start.
     #[serde(default)]
@@ -103,7 +103,7 @@ pub struct Jobs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum JobAction {
+pub(crate) enum JobAction {
     /// Start `command`, and go on.
     Start,
     /// All jobs.
@@ -120,7 +120,7 @@ pub enum JobAction {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum JobSignal {
+pub(crate) enum JobSignal {
     Int,
     Term,
     Kill,
@@ -135,7 +135,7 @@ pub enum JobSignal {
 /// Reads a text file with numbered lines.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Read {
+pub(crate) struct Read {
     /// Relative to the workspace, or absolute and inside of it.
     pub path: String,
     /// The first line, counted from 1.
@@ -149,7 +149,7 @@ pub struct Read {
 /// Writes a file, making its directories.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Write {
+pub(crate) struct Write {
     pub path: String,
     pub content: String,
 }
@@ -157,7 +157,7 @@ pub struct Write {
 /// Replaces text in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Edit {
+pub(crate) struct Edit {
     pub path: String,
     /// Exactly as it stands in the file.
     pub old: String,
@@ -170,7 +170,7 @@ pub struct Edit {
 /// Applies a patch to several files: all of it or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ApplyPatch {
+pub(crate) struct ApplyPatch {
     /// From `*** Begin Patch` to `*** End Patch`.
     pub patch: String,
 }
@@ -178,7 +178,7 @@ pub struct ApplyPatch {
 /// Lists a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct List {
+pub(crate) struct List {
     #[serde(default)]
     pub path: String,
     #[serde(default)]
@@ -188,7 +188,7 @@ pub struct List {
 /// Finds lines that contain a text.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Search {
+pub(crate) struct Search {
     /// Plain text, one line.
     pub text: String,
     #[serde(default)]
@@ -200,7 +200,7 @@ pub struct Search {
 /// Ends the run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Exit {
+pub(crate) struct Exit {
     /// What was achieved.
     #[serde(default)]
     pub message: String,

@@ -15,6 +15,7 @@ use crate::session::Workplace;
 pub struct Executors {
     /// Strict unless another is chosen: what is not safe goes into a container.
     pub mode: SecurityMode,
+    /// Containers. None: what needs one does not run.
     pub docker: Option<Arc<dyn Workplace>>,
     /// A full environment, usually [`Pooled`](crate::session::Pooled).
     pub aio: Option<Arc<dyn Workplace>>,

@@ -24,7 +24,9 @@ const LONGEST_REASON: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prospect {
+    /// What the call would do.
     pub category: Effect,
+    /// How risky it would be.
     pub risk: Risk,
     /// What a person would be asked, if somebody is.
     pub confirmation: String,

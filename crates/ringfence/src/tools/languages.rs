@@ -9,7 +9,7 @@ use ringfence_workspace::{FileKind, ListOptions, Workspace};
 use serde::Deserialize;
 
 /// Stands in a command for the file that the code is written to.
-pub const FILE: &str = "{file}";
+pub(crate) const FILE: &str = "{file}";
 
 /// How code of one language is run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

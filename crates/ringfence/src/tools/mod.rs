@@ -16,25 +16,27 @@
 //! | [`steps`] | the same for agents that stop at each question |
 //! | [`open`] | all of it for one session of a project, in one call |
 
-pub mod agent_command;
-pub mod args;
+pub(crate) mod agent_command;
+pub(crate) mod args;
+#[doc(hidden)]
 pub mod catalogue;
-pub mod executors;
+mod executors;
 mod file_tools;
 mod files;
 mod guard;
 mod inside;
 mod inspect;
 mod jobs;
-pub mod languages;
-pub mod open;
-pub mod policy;
-pub mod restricted;
-pub mod router;
+mod languages;
+mod open;
+pub(crate) mod policy;
+mod restricted;
+mod router;
 mod run;
 mod shown;
+#[doc(hidden)]
 pub mod steps;
-pub mod toolbox;
+mod toolbox;
 
 pub use crate::session::ToolResult;
 pub use catalogue::{Effect, ToolSpec};

@@ -29,7 +29,9 @@ const SESSION: &str = "tools";
 pub struct OpenTools {
     /// Who answers questions. None: what needs a person is refused, and ends the run.
     pub service: Option<Arc<dyn ApprovalService>>,
+    /// Where everything is recorded. None: nowhere.
     pub ledger: Option<Arc<Writer>>,
+    /// The session, in the ledger and for the manager.
     pub session_key: Option<String>,
     /// Hidden wherever they would be shown, besides the values of variables that are named like secrets.
     pub secrets: Vec<String>,
@@ -41,10 +43,13 @@ pub struct OpenTools {
     /// Who reads Python and JavaScript for the gate: a [`Worker`](crate::gate::Worker), or
     /// [`InProcess`](crate::gate::InProcess) where that is acceptable. None: such code is asked about.
     pub code_reader: Option<Arc<dyn CodeReader>>,
+    /// What `run_code` runs, by language.
     pub languages: Languages,
+    /// Who serves lines with a prefix, such as `mcp:`.
     pub extensions: Extensions,
     /// Layers of the tool policy besides that of the sandbox.
     pub layers: Vec<PolicyLayer>,
+    /// How much one run may do.
     pub budget: Budget,
     /// Layers of the fence that must hold.
     pub require: Vec<String>,

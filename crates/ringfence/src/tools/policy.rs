@@ -8,7 +8,7 @@ use ringfence_model::{RuleLayer, RuleSource};
 use serde::Serialize;
 
 /// The places of layers, outermost first. A layer of another name comes last.
-pub const ORDER: [&str; 10] = [
+pub(crate) const ORDER: [&str; 10] = [
     "owner",
     "profile",
     "provider_profile",
@@ -22,7 +22,7 @@ pub const ORDER: [&str; 10] = [
 ];
 
 /// What a sandboxed session may use unless configured otherwise.
-pub const DEFAULT_ALLOW: [&str; 16] = [
+pub(crate) const DEFAULT_ALLOW: [&str; 16] = [
     "exec",
     "process",
     "run_code",
@@ -42,7 +42,7 @@ pub const DEFAULT_ALLOW: [&str; 16] = [
 ];
 
 /// What reaches beyond the sandbox: the host's browser, devices, schedules, and every channel to people.
-pub const DEFAULT_DENY: [&str; 13] = [
+pub(crate) const DEFAULT_DENY: [&str; 13] = [
     "browser",
     "canvas",
     "nodes",
@@ -87,7 +87,7 @@ const ALIASES: [(&str, &str); 6] = [
 
 /// The one name by which lists are compared.
 #[must_use]
-pub fn canonical(name: &str) -> String {
+pub(crate) fn canonical(name: &str) -> String {
     let name = name.trim().to_lowercase();
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, tool)| (*tool).to_owned())
 }
@@ -97,11 +97,14 @@ pub fn canonical(name: &str) -> String {
 pub struct PolicyLayer {
     /// One of [`ORDER`].
     pub name: String,
+    /// Only these are offered; empty: all.
     pub allow: Vec<Entry>,
+    /// These are not offered.
     pub deny: Vec<Entry>,
 }
 
 impl PolicyLayer {
+    /// A layer of that name.
     pub fn new(name: impl Into<String>, allow: Vec<Entry>, deny: Vec<Entry>) -> Self {
         Self { name: name.into(), allow, deny }
     }
@@ -127,12 +130,7 @@ impl PolicyLayer {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolPolicy {
     layers: Vec<PolicyLayer>,
-    /// Tools that no allow list has to mention. A deny list still wins.
-    core: Vec<String>,
 }
-
-/// What an agent world always has: reading and writing files, running code, and an end.
-pub const CORE: [&str; 4] = ["read", "write", "run_code", "exit"];
 
 /// Whether a tool is offered, and who says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -156,30 +154,24 @@ impl ToolPolicy {
         let place =
             |layer: &PolicyLayer| ORDER.iter().position(|name| *name == layer.name).unwrap_or(ORDER.len());
         layers.sort_by_key(place);
-        Self { layers, core: vec![] }
-    }
-
-    /// The same with tools that allow lists need not mention.
-    #[must_use]
-    pub fn with_core(mut self, core: &[&str]) -> Self {
-        self.core = core.iter().map(|name| canonical(name)).collect();
-        self
+        Self { layers }
     }
 
     /// The same with one more layer.
     #[must_use]
     pub fn with(self, layer: PolicyLayer) -> Self {
-        let core = self.core;
         let mut layers = self.layers;
         layers.push(layer);
-        Self { core, ..Self::new(layers) }
+        Self::new(layers)
     }
 
+    /// The layers, in the order in which they are asked.
     #[must_use]
     pub fn layers(&self) -> &[PolicyLayer] {
         &self.layers
     }
 
+    /// Whether a tool is offered, and which layer says so.
     #[must_use]
     pub fn decide(&self, tool: &str) -> ToolVerdict {
         let name = canonical(tool);
@@ -194,7 +186,7 @@ impl ToolPolicy {
                 return refused(Some(entry));
             }
             let open = layer.allow.iter().all(|entry| entry.text.trim().is_empty());
-            if !open && !mentions(&layer.allow, &name) && !self.core.contains(&name) {
+            if !open && !mentions(&layer.allow, &name) {
                 return refused(None);
             }
         }
@@ -326,14 +318,6 @@ mod tests {
         assert_eq!(policy.decide("write").layer.as_deref(), Some("subagent"));
         assert_eq!(policy.decide("cron").layer.as_deref(), Some("global"));
         assert_eq!(policy.decide("list").layer.as_deref(), Some("agent"));
-    }
-
-    #[test]
-    fn core_tools_need_no_mention_but_a_deny_still_wins() {
-        let layer = PolicyLayer::new("agent", entries(&["web_search"]), entries(&["run_code"]));
-        let policy = ToolPolicy::new(vec![layer]).with_core(&CORE);
-        assert!(policy.decide("read_file").allowed && policy.decide("exit").allowed);
-        assert!(!policy.decide("run_code").allowed);
     }
 
     #[test]

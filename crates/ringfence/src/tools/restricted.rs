@@ -10,6 +10,7 @@ use super::policy::canonical;
 /// command, or tool, of that name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restriction {
+    /// What is refused.
     pub deny: Vec<String>,
     /// No tool that changes files is offered.
     pub read_only: bool,
@@ -18,6 +19,7 @@ pub struct Restriction {
 }
 
 impl Restriction {
+    /// Refuses these, and nothing else.
     #[must_use]
     pub fn new<S: Into<String>>(deny: impl IntoIterator<Item = S>) -> Self {
         Self { deny: deny.into_iter().map(Into::into).collect(), ..Self::default() }

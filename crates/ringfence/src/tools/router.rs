@@ -15,7 +15,7 @@ pub trait Extension: Send + Sync + std::fmt::Debug {
 }
 
 /// Makes an extension when its first line comes.
-pub type ExtensionFactory = Arc<dyn Fn() -> Result<Arc<dyn Extension>> + Send + Sync>;
+pub(crate) type ExtensionFactory = Arc<dyn Fn() -> Result<Arc<dyn Extension>> + Send + Sync>;
 
 /// Extensions by the beginning of their lines.
 #[derive(Default)]
@@ -67,7 +67,7 @@ const EXTENSION_PREFIXES: [&str; 4] = ["mcp:", "skill:", "task:", "command:"];
 
 /// Where one line goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Route {
+pub(crate) enum Route {
     Agent(AgentCommand),
     /// To the extension of the prefix. Two-part skill lines are the agent's own, with three or more parts they are
     /// calls of a skill's tool.
@@ -82,7 +82,7 @@ pub enum Route {
 
 /// Who serves an extension line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layer {
+pub(crate) enum Layer {
     Agent,
     Extension,
 }

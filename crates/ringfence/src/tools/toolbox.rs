@@ -28,13 +28,16 @@ use crate::session::{Call, Core, Listener, Questions};
 /// How much one run may do. Refused calls cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
+    /// Calls; none: as many as it likes.
     pub steps: Option<u64>,
+    /// Time; none: as long as it likes.
     pub wall: Option<Duration>,
 }
 
 impl Budget {
     /// What an agent run usually has.
     pub const USUAL: Self = Self { steps: Some(40), wall: Some(Duration::from_secs(1800)) };
+    /// As much as it likes.
     pub const UNLIMITED: Self = Self { steps: None, wall: None };
 }
 

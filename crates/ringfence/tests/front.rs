@@ -1,0 +1,133 @@
+//! The front door, and the examples that stand on the crate's front page.
+#![cfg(target_os = "linux")]
+
+#[path = "../examples/approve.rs"]
+#[allow(dead_code, reason = "its main is for people")]
+mod approve;
+#[path = "../examples/run.rs"]
+#[allow(dead_code, reason = "its main is for people")]
+mod run;
+#[path = "../examples/session.rs"]
+#[allow(dead_code, reason = "its main is for people")]
+mod session;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ringfence::model::config::GateMode;
+use ringfence::{Answer, Decision, EnvMap, ErrorKind, Permission, Ringfence};
+use serde_json::json;
+
+struct Place {
+    _temp: tempfile::TempDir,
+    home: PathBuf,
+    project: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().canonicalize().unwrap().join("home");
+        let project = home.join("project");
+        std::fs::create_dir_all(home.join(".ssh")).unwrap();
+        std::fs::create_dir_all(&project).unwrap();
+        for name in ["id_rsa", "notes"] {
+            std::fs::write(home.join(".ssh").join(name), format!("the {name}\n")).unwrap();
+        }
+        Self { _temp: temp, home, project }
+    }
+
+    fn environment(&self) -> EnvMap {
+        [("HOME", self.home.clone().into_os_string()), ("PATH", std::env::var_os("PATH").unwrap())]
+            .map(|(name, value)| (name.into(), value))
+            .into()
+    }
+
+    fn builder(&self) -> ringfence::Builder {
+        Ringfence::builder(&self.project).environment(self.environment())
+    }
+
+    /// Whether a fence can start here; where none can, that is said.
+    fn has_fence(&self) -> bool {
+        match self.builder().without_ledger().build().unwrap().run("true") {
+            Ok(_) => true,
+            Err(error) => {
+                ringfence_testing::lacks(ringfence_testing::FENCE, &error.chain());
+                false
+            }
+        }
+    }
+}
+
+#[test]
+fn the_examples_do_what_they_say() {
+    let place = Place::new();
+    if !place.has_fence() {
+        return;
+    }
+    let (printed, stopped) = run::example(&place.project, place.environment()).unwrap();
+    assert_eq!(printed, "hello\n");
+    assert!(stopped.len() == 1 && stopped[0].contains(".ssh/id_rsa"), "{stopped:?}");
+    let (printed, events) = session::example(&place.project, place.environment()).unwrap();
+    assert_eq!(printed, "hello from src\n");
+    assert_eq!(events, ["tool_call_requested", "tool_call_started", "tool_call_finished"].repeat(2));
+    let answers = approve::example(&place.project, place.environment()).unwrap();
+    assert_eq!(answers, ("the notes\n".to_owned(), String::new()));
+}
+
+#[test]
+fn the_builder_is_closer_than_all_files() {
+    let place = Place::new();
+    if !place.has_fence() {
+        return;
+    }
+    let other = place.home.join("data $x*");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::create_dir(place.project.join("sub")).unwrap();
+    let ringfence = place
+        .builder()
+        .working_dir(place.project.join("sub"))
+        .allow_write(&other)
+        .deny(place.project.join("hidden"))
+        .block_command("uname -s")
+        .timeout(Duration::from_secs(30))
+        .output_limit(4096)
+        .build()
+        .unwrap();
+    assert!(ringfence.may_write(other.join("a")) && ringfence.may_write("new"));
+    assert!(!ringfence.may_read("hidden") && !ringfence.may_write("/etc/hosts"));
+    assert!(!ringfence.may_connect("example.com", 443));
+    assert_eq!(ringfence.policy().limits.timeout_ms, Some(30_000));
+    assert_eq!(ringfence.judge("uname -s").decision, ringfence::gate::Decision::Deny);
+    assert_eq!(ringfence.judge("uname -r").decision, ringfence::gate::Decision::Allow);
+    let result = ringfence.run("pwd; echo x > '../../data $x*/written'").unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&result.stdout).trim_end(),
+        place.project.join("sub").to_str().unwrap()
+    );
+    assert!(other.join("written").exists());
+    let refused = ringfence.run("uname -s").unwrap();
+    assert_eq!((refused.exit_code, refused.blocked), (126, true));
+    let empty = place.builder().allow_read("").build().unwrap_err();
+    assert_eq!(empty.kind, ErrorKind::InvalidConfig);
+    let unknown = place.builder().setting("denny", json!([])).build().unwrap_err();
+    assert!(unknown.message.contains("denny"), "{unknown}");
+}
+
+#[test]
+fn tools_and_callers_that_do_not_block_go_the_same_way() {
+    let place = Place::new();
+    if !place.has_fence() {
+        return;
+    }
+    let ask = |_: &Permission| Answer::new(Decision::Deny);
+    let ringfence = place.builder().ask(ask).setting("safety", json!({ "gate": "on" })).build().unwrap();
+    let _ = GateMode::On;
+    let tools = ringfence.tools().unwrap();
+    let ran = tools.call("bash", &json!({ "command": "echo out" }));
+    assert_eq!(ran.stdout, "out\n", "{ran:?}");
+    tools.dispose();
+    let waiting = Box::pin(ringfence.run_async("echo later"));
+    let result = ringfence::fence::block_on(waiting).unwrap();
+    assert_eq!(result.stdout, b"later\n");
+}
