@@ -5,6 +5,8 @@
 //! as it must be. A cell that cannot be tried is in the table with its reason.
 
 mod command_line;
+#[cfg(feature = "docker")]
+mod docker;
 mod door;
 mod library;
 mod mcp;

@@ -45,6 +45,12 @@ impl Remembered {
         self.violations.iter().map(resource).collect()
     }
 
+    /// Violations that name no execution which is there.
+    pub(crate) fn without_execution(&self) -> usize {
+        let known = |id: &Value| self.executions.iter().any(|row| row["id"] == *id);
+        self.violations.iter().filter(|row| !known(&row["executionId"])).count()
+    }
+
     pub(crate) fn kinds(&self) -> Vec<&str> {
         self.violations.iter().filter_map(|row| row["violation"]["kind"].as_str()).collect()
     }

@@ -31,8 +31,8 @@ pub(crate) fn rules() -> Vec<Rule> {
         )
         .project(json!({ "allowedCommands": ["ls"] })),
         Rule::new("what the gate denies", &["safety"], vec![refused("rm -rf /usr/no-such-thing")]),
-        Rule::new("safety.denylist", &["safety.denylist"], vec![refused("npm publish")])
-            .user(json!({ "safety": { "denylist": ["npm publish"] } })),
+        Rule::new("safety.denylist", &["safety.denylist"], vec![refused("uname -r")])
+            .user(json!({ "safety": { "denylist": ["uname -r"] } })),
         Rule::new(
             "safety.mode deny",
             &["safety.mode", "safety.allowlist"],

@@ -8,11 +8,17 @@ use super::remembered::Remembered;
 use super::rule::{Also, Answer, CONTENT, Deed, Needs, Rule, Step, Thing, Verdict};
 
 /// Tries every rule, and fails with all that was wrong.
-#[expect(clippy::print_stderr, reason = "shown where the test fails, with the cells that do not apply")]
 pub(crate) fn try_all(door: &dyn Door, rules: &[Rule]) {
     if !Room::new().has_fence() {
         return;
     }
+    let red = row(door, rules);
+    assert_eq!(red, 0, "cells of the door `{}` are not as they must be; the table is above", door.name());
+}
+
+/// Shows a door's row of the table; how many of its cells are not as they must be.
+#[expect(clippy::print_stderr, reason = "shown where the test fails, with the cells that do not apply")]
+pub(crate) fn row(door: &dyn Door, rules: &[Rule]) -> usize {
     let mut red = 0;
     for rule in rules {
         if let Some(reason) = does_not_apply(door, rule) {
@@ -27,7 +33,7 @@ pub(crate) fn try_all(door: &dyn Door, rules: &[Rule]) {
         }
         red += usize::from(!complaints.is_empty());
     }
-    assert_eq!(red, 0, "cells of the door `{}` are not as they must be; the table is above", door.name());
+    red
 }
 
 /// Why a rule is not about a door.
@@ -134,6 +140,12 @@ impl Check<'_> {
         self.must(seen.asked.len() == questions, || {
             format!("`{line}`: expected {questions} questions, seen {}: {:?}", seen.asked.len(), seen.asked)
         });
+        if let (Some(thing), Some(question), None) = (step.about, seen.asked.first(), self.rule.secret) {
+            let name = self.name_of(thing, step);
+            self.must(question.contains(&name), || {
+                format!("expected a question about {name}, seen {question}")
+            });
+        }
         if let Some(text) = step.shows.filter(|_| fits) {
             self.must(seen.stdout.contains(text), || {
                 format!("`{line}`: expected {text:?} in the output, seen {:?}", last_words(&seen.stdout))
@@ -227,6 +239,10 @@ impl Check<'_> {
             steps.flat_map(|step| step.refused.iter().map(|thing| self.name_of(*thing, step))).collect();
         let seen = remembered.refused();
         self.must(seen == expected, || format!("violations: expected {expected:?}, seen {seen:?}"));
+        if !self.is_about_files() && self.rule.needs != Needs::Tools {
+            let lost = remembered.without_execution();
+            self.must(lost == 0, || format!("violations: {lost} belong to no execution of the log"));
+        }
     }
 
     fn decisions(&mut self, remembered: &Remembered) {
