@@ -109,13 +109,13 @@ pub(crate) fn rules() -> Vec<Rule> {
         )
         .user(json!({ "allowRead": ["~/reference"] }))
         .files(&[("../reference/book.txt", "treasure\n")]),
-        Rule::new("allowWrite", &["allowWrite"], vec![Step::run("touch ../cache/made", Verdict::Ran(0))])
+        Rule::new("allowWrite", &["allowWrite"], vec![Step::run("mkdir ../cache/made", Verdict::Ran(0))])
             .user(json!({ "allowWrite": ["~/cache"] }))
             .files(&[("../cache/note.txt", "old\n")]),
         Rule::new(
             "workspaceAccess ro",
             &["workspaceAccess"],
-            vec![refused(Step::run("touch made.txt", Verdict::Blocked), Thing::Project("made.txt"))],
+            vec![refused(Step::run("echo 1 > made", Verdict::Blocked), Thing::Project("made"))],
         )
         .user(json!({ "workspaceAccess": "ro" })),
         Rule::new(

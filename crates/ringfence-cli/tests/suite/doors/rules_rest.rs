@@ -115,9 +115,10 @@ fn quotas() -> Vec<Rule> {
         Rule::new(
             "limits.maxFileWrites",
             &["limits.maxFileWrites"],
-            vec![Step::run("touch a b c", Verdict::HeldOrNamed(WRITES))],
+            vec![Step::run("echo 1 > a; echo 2 > b", Verdict::HeldOrNamed(WRITES))],
         )
-        .user(json!({ "limits": { "maxFileWrites": 1 } })),
+        .user(json!({ "limits": { "maxFileWrites": 1 } }))
+        .also(Also::ReachesLimit),
         Rule::new(
             "limits.maxFileWrites, of tools",
             &["limits.maxFileWrites"],
@@ -128,13 +129,15 @@ fn quotas() -> Vec<Rule> {
         )
         .user(json!({ "limits": { "maxFileWrites": 1 } }))
         .files(files)
+        .also(Also::ReachesLimit)
         .except(NOT_COMMANDS),
         Rule::new(
             "limits.maxTotalWriteBytes",
             &["limits.maxTotalWriteBytes"],
             vec![Step::run("seq 100 > big", Verdict::HeldOrNamed(BYTES))],
         )
-        .user(json!({ "limits": { "maxTotalWriteBytes": 10 } })),
+        .user(json!({ "limits": { "maxTotalWriteBytes": 10 } }))
+        .also(Also::ReachesLimit),
         Rule::new(
             "limits.maxTotalWriteBytes, of tools",
             &["limits.maxTotalWriteBytes"],
@@ -142,6 +145,7 @@ fn quotas() -> Vec<Rule> {
         )
         .user(json!({ "limits": { "maxTotalWriteBytes": 10 } }))
         .files(files)
+        .also(Also::ReachesLimit)
         .except(NOT_COMMANDS),
     ]
 }
@@ -180,6 +184,13 @@ fn elsewhere() -> Vec<Rule> {
         )
         .user(json!({ "workingDir": "below" }))
         .files(&[("below/note.txt", "old\n")]),
+        // Whoever copies or touches files closes all three before it ends.
+        Rule::new(
+            "a command that lets go of its terminal",
+            &[],
+            vec![Step::run("exec 0<&- 1>&- 2>&-; sleep 0.3", Verdict::Ran(0))],
+        )
+        .except(&[("shell", "it is the shell itself that would")]),
         Rule::new("nothing configured", &[], vec![anything()]).files(&[("note.txt", "old\n")]),
         Rule::new("provider none", &["provider"], vec![anything()])
             .user(json!({ "provider": "none", "workspaceAccess": "rw" }))

@@ -230,7 +230,12 @@ impl Check<'_> {
     }
 
     fn refusals(&mut self, remembered: &Remembered) {
-        if self.rule.secret.is_some() || matches!(self.rule.also, Also::Violations(_)) {
+        // Whoever enforces a quota chooses its name.
+        let held = |step: &Step| matches!(step.verdict, Verdict::HeldOrNamed(_));
+        if self.rule.secret.is_some()
+            || matches!(self.rule.also, Also::Violations(_))
+            || self.rule.steps.iter().any(held)
+        {
             return;
         }
         let advised = |step: &&Step| !self.door.can().tell_commands_apart && step.verdict == Verdict::Refused;
@@ -302,7 +307,12 @@ impl Check<'_> {
             Also::ReachesLimit => {
                 let kinds = remembered.kinds();
                 let told = kinds.contains(&"resource_limit");
-                self.must(told, || format!("violations: expected the kind resource_limit, seen {kinds:?}"));
+                let (outcome, said) = (&seen[0].outcome, last_words(&seen[0].stderr));
+                self.must(told, || {
+                    format!(
+                        "violations: expected the kind resource_limit, seen {kinds:?}; {outcome:?} {said}"
+                    )
+                });
             }
         }
     }
