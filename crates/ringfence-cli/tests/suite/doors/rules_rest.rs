@@ -9,6 +9,7 @@ const TOKEN: &[(&str, &str)] = &[("MY_API_TOKEN", SECRET)];
 const KEY: &str = "vault/key.txt";
 const VAULT: &[(&str, &str)] = &[(KEY, "treasure\n"), ("vault/second.txt", "treasure\n")];
 
+const NO_SHELL: &str = "no shell is kept for it";
 const TERMINAL: &str = "what is printed goes to the person's terminal, all of it";
 const COMMANDS: &str = "the rule for commands is the one before";
 const NOT_COMMANDS: &[(&str, &str)] = &[
@@ -65,7 +66,7 @@ fn secrets() -> Vec<Rule> {
 }
 
 fn limits() -> Vec<Rule> {
-    let slow = || vec![Step::run("sleep 3", Verdict::TimedOut).refusing(&[Thing::Named("time")])];
+    let slow = || vec![Step::run("sleep 2", Verdict::TimedOut).refusing(&[Thing::Named("time")])];
     let lasting: &'static [_] = &[("shell", "a person's shell lasts as long as they like")];
     vec![
         Rule::new("timeout", &["timeout"], slow())
@@ -76,6 +77,20 @@ fn limits() -> Vec<Rule> {
             .project(json!({ "limits": { "timeoutMs": 300 } }))
             .also(Also::ReachesLimit)
             .except(lasting),
+        Rule::new(
+            "limits strict, the user's",
+            &["limits", "limits.preset"],
+            vec![Step::new(Deed::Anything, Verdict::Ran(0))],
+        )
+        .user(json!({ "limits": { "preset": "strict" } }))
+        .files(&[("note.txt", "old\n")]),
+        Rule::new(
+            "limits strict, the project's",
+            &["limits"],
+            vec![Step::new(Deed::Anything, Verdict::Ran(0))],
+        )
+        .project(json!({ "limits": "strict" }))
+        .files(&[("note.txt", "old\n")]),
         Rule::new(
             "limits.maxOutputBytes",
             &["limits.maxOutputBytes"],
@@ -184,6 +199,18 @@ fn elsewhere() -> Vec<Rule> {
         )
         .user(json!({ "workingDir": "below" }))
         .files(&[("below/note.txt", "old\n")]),
+        Rule::new(
+            "providerOptions.shellCommand",
+            &["providerOptions"],
+            vec![Step::run("printenv DOORS_SHELL", Verdict::Ran(0)).showing("of-the-file")],
+        )
+        .user(json!({ "providerOptions": { "shellCommand": "env 'DOORS_SHELL=of-the-file' bash" } }))
+        .except(&[
+            ("run", NO_SHELL),
+            ("shell", "a person's shell is bash on their terminal"),
+            ("library run_code", NO_SHELL),
+            ("mcp stdio run_code", NO_SHELL),
+        ]),
         // Whoever copies or touches files closes all three before it ends.
         Rule::new(
             "a command that lets go of its terminal",
