@@ -18,6 +18,8 @@ mod suite {
     pub(crate) mod docker_session;
     #[cfg(all(feature = "docker", target_os = "linux"))]
     mod docker_tools;
+    #[cfg(all(feature = "mcp", target_os = "linux"))]
+    mod doors;
     pub(crate) mod fence_attacks_kernel;
     pub(crate) mod fence_attacks_late;
     pub(crate) mod fence_attacks_paths;

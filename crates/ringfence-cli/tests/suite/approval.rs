@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -59,6 +59,27 @@ impl Person {
             });
             self.seen.push_str(&String::from_utf8_lossy(&bytes));
         }
+    }
+
+    /// Waits until a text was shown so many times, one of several; which it is, or none when the program ends first.
+    pub(crate) fn sees_one_of(&mut self, texts: &[(&str, usize)]) -> Option<usize> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let shown = |(text, times): &(&str, usize)| self.seen.matches(text).count() >= *times;
+            if let Some(which) = texts.iter().position(shown) {
+                return Some(which);
+            }
+            match self.screen.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => panic!("none of {texts:?}; on the screen:\n{}", self.seen),
+            }
+        }
+    }
+
+    /// Everything that was on the screen so far.
+    pub(crate) fn screen(&self) -> &str {
+        &self.seen
     }
 
     /// Changes the size of the window.

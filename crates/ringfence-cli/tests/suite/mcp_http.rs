@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use super::mcp::{Agent, call, mark, says, wait_for_process};
 use super::support::Room;
 
-const TOKEN: &str = "0123456789abcdef-of-the-tests";
+pub(crate) const TOKEN: &str = "0123456789abcdef-of-the-tests";
 
 /// A server that ends with its test.
 pub(crate) struct Server {
     pub(crate) child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Server {

@@ -13,6 +13,8 @@ pub(crate) struct Room {
     pub(crate) ringfence_home: PathBuf,
     /// Who builds its fences, as the command line says it.
     pub(crate) launcher: &'static str,
+    /// What else is in the environment of its programs.
+    pub(crate) env: Vec<(String, String)>,
 }
 
 impl Room {
@@ -22,10 +24,18 @@ impl Room {
         let home = root.join("home");
         let project = home.join("project");
         std::fs::create_dir_all(&project).unwrap();
-        Self { _temp: temp, ringfence_home: home.join(".ringfence"), home, project, launcher: "auto" }
+        Self {
+            _temp: temp,
+            ringfence_home: home.join(".ringfence"),
+            home,
+            project,
+            launcher: "auto",
+            env: vec![],
+        }
     }
 
-    /// The program with these arguments, in the project, with nothing of the caller's environment but PATH.
+    /// The program with these arguments, in the project, with nothing of the caller's environment but PATH and
+    /// [`env`](Self::env).
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ringfence"));
         command
@@ -37,6 +47,7 @@ impl Room {
             .env("RINGFENCE_HOME", &self.ringfence_home)
             .env("TERM", "xterm")
             .env("TZ", "UTC")
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command
     }
