@@ -202,7 +202,7 @@ fn through(
     request: ExecRequest,
     output: Output,
 ) -> Result<ExitCode> {
-    let project = core.gatekeeper().project().to_owned();
+    let project = core.gatekeeper().start().to_owned();
     let proposal =
         Proposal { cwd: Some(&project), is_unjudged: args.no_gate, ..Proposal::new(request.command.clone()) };
     let pass_on = |event| match (output, event) {
@@ -328,7 +328,7 @@ pub(crate) fn sandbox(setup: &Setup, args: &Sandbox) -> Result<CreateOptions> {
             .hint("`ringfence run`, `ringfence session` and `ringfence mcp` work with every provider; --provider local overrides the configuration"));
     }
     Ok(CreateOptions {
-        cwd: setup.project.clone(),
+        cwd: setup.start(),
         policy: setup.policy(),
         environment: setup.env.clone(),
         provider_options: setup.local_options(&args.require, stage().as_deref())?,

@@ -350,7 +350,7 @@ impl Ringfence {
         let Inner { core, parts, .. } = &*self.0;
         let setup = core.setup();
         let mut call = Call::new("run");
-        let cwd = core.gatekeeper().project().to_owned();
+        let cwd = core.gatekeeper().start().to_owned();
         let proposal = Proposal { cwd: Some(&cwd), ..Proposal::new(request.command.clone()) };
         let (ticket, events) = (Ticket::new(), |_| ());
         let outcome = if setup.is_switched_off() || setup.loaded.config.provider == "none" {
@@ -362,7 +362,7 @@ impl Ringfence {
             let options = CreateOptions {
                 environment: setup.env.clone(),
                 provider_options: setup.local_options(&[], parts.stage.as_deref())?,
-                ..CreateOptions::new(setup.project.clone(), setup.policy())
+                ..CreateOptions::new(setup.start(), setup.policy())
             };
             let warn = |text: &str| (parts.warn)(text);
             let runner = OneCommand::fenced(options, Streams::Capture, core.questions(), &warn);
@@ -421,7 +421,7 @@ impl Ringfence {
     #[must_use]
     pub fn judge(&self, command: &str) -> Verdict {
         let gatekeeper = self.0.core.gatekeeper();
-        gatekeeper.judge(Language::Shell, command, Some(gatekeeper.project()))
+        gatekeeper.judge(Language::Shell, command, Some(gatekeeper.start()))
     }
 
     /// Whether a path may be read inside, by the same decision that the fence is built from.

@@ -11,6 +11,7 @@ use ringfence_model::environment::holds_secret;
 use ringfence_model::violation::annotate;
 use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result, Violation};
 
+use crate::config::expand::Expander;
 use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
 
 /// Set in every sandbox.
@@ -78,6 +79,14 @@ impl Setup {
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.loaded.policy(&PolicyInputs::new(&self.project, &self.home, &self.ringfence_home, &self.env))
+    }
+
+    /// Where commands start: `workingDir`, or the project.
+    #[must_use]
+    pub fn start(&self) -> PathBuf {
+        let expander = Expander { home: &self.home, project: &self.project, env: &self.env };
+        let configured = self.loaded.config.working_dir.as_ref().and_then(|text| expander.path(text));
+        configured.map_or_else(|| self.project.clone(), |path| path.canonicalize().unwrap_or(path))
     }
 
     /// Whether a person configured that nothing is fenced in.

@@ -43,7 +43,7 @@ fn a_refusal_is_one_json_result() {
 fn without_anybody_to_ask_a_question_is_a_refusal_that_says_how_to_change_it() {
     let room = Room::new();
     let ran = room.run(&["run", "--", "git", "push", "--force"]).expect(126);
-    assert!(ran.stderr.contains("a person has to be asked, and there is none"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("it needs approval, but nobody can be asked here"), "{}", ran.stderr);
     assert!(ran.stderr.contains("ringfence rules add 'git push'"), "{}", ran.stderr);
 }
 

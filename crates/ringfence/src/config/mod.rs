@@ -9,7 +9,7 @@
 pub mod builtin;
 mod check;
 mod diagnostic;
-mod expand;
+pub(crate) mod expand;
 mod grants;
 mod load;
 mod merge;

@@ -28,6 +28,8 @@ pub struct Gatekeeper {
     setup: Arc<Setup>,
     home: String,
     project: String,
+    /// Where commands begin.
+    start: String,
     /// Built for the first question: most commands pass without one. None: files are not fenced in, so nothing
     /// can be left to the fence.
     policy: OnceLock<Option<Policy>>,
@@ -43,6 +45,7 @@ impl Gatekeeper {
             setup: Arc::clone(setup),
             home: setup.home.to_string_lossy().into_owned(),
             project: setup.project.to_string_lossy().into_owned(),
+            start: setup.start().to_string_lossy().into_owned(),
             also: vec![],
             policy: OnceLock::new(),
         })
@@ -61,6 +64,9 @@ impl Gatekeeper {
     pub fn working_in(mut self, directories: Vec<PathBuf>) -> Self {
         let mut names = directories.into_iter().map(|path| path.to_string_lossy().into_owned());
         if let Some(first) = names.next() {
+            if self.start == self.project {
+                self.start.clone_from(&first);
+            }
             self.project = first;
         }
         self.also = names.collect();
@@ -81,8 +87,8 @@ impl Gatekeeper {
 
     /// The directory in which commands begin.
     #[must_use]
-    pub fn project(&self) -> &str {
-        &self.project
+    pub fn start(&self) -> &str {
+        &self.start
     }
 
     /// What the gate says, and nothing else. `cwd`: where it would run; none when that is not known.

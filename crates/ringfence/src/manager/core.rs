@@ -8,7 +8,9 @@ use ringfence_fence::{
     Approval, Background, CreateOptions, EventSink, Hooks, Progress, Provider, Registry, Sandbox,
 };
 use ringfence_model::config::Prune;
-use ringfence_model::{Decision, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Policy, Result};
+use ringfence_model::{
+    Decision, Error, ErrorKind, ExecRequest, ExecResult, Grant, GrantScope, Policy, Result,
+};
 
 use super::place::{Place, scope_key};
 use super::slots::{Held, Slot, Slots};
@@ -347,8 +349,17 @@ impl Manager {
             serde_json::Value::Object(config.provider_options.clone())
         };
         let register = name.clone().filter(|_| ends_with_process(&config.provider));
+        let cwd = match &config.working_dir {
+            Some(_) if config.provider != "local" => {
+                let message = format!("workingDir is not for the provider {}", config.provider);
+                return Err(Error::new(ErrorKind::InvalidConfig, message)
+                    .hint("containers start in docker.workdir; remove workingDir"));
+            }
+            Some(_) => setup.start(),
+            None => place.cwd.clone(),
+        };
         let options = CreateOptions {
-            cwd: place.cwd.clone(),
+            cwd,
             policy,
             environment: setup.env.clone(),
             provider_options,
@@ -397,7 +408,7 @@ impl Manager {
         (self.options.warn)(unsandboxed::WARNING);
         let setup = self.setup_of(status);
         let provider: Arc<dyn Provider> = Arc::new(unfenced::Unfenced);
-        let mut options = CreateOptions::new(setup.project.clone(), setup.policy());
+        let mut options = CreateOptions::new(setup.start(), setup.policy());
         options.environment = setup.env.clone();
         let sandbox = provider.create(options).await?;
         Ok(Held { sandbox, provider, place: Arc::new(Place::of_the_project(setup)), _registered: None })

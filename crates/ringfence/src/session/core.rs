@@ -283,7 +283,7 @@ impl Core {
     fn refuse(&self, call: &Call, refusal: Refusal) -> Box<Refusal> {
         if let Some(id) = call.execution {
             self.recorder.judged(id, Some(&refusal.verdict), refusal.word());
-            self.recorder.finish(id, &self.refused(&refusal));
+            self.recorder.never_ran(id, &self.refused(&refusal), &refusal.message());
         }
         Box::new(refusal)
     }

@@ -65,7 +65,7 @@ impl Runner for OneCommand<'_> {
             }
             Place::Unfenced { setup, output } => {
                 let timeout = setup.loaded.config.limits.timeout_ms.map(Duration::from_millis);
-                unsandboxed::run(request, &setup.env, &setup.project, *output, timeout)
+                unsandboxed::run(request, &setup.env, &setup.start(), *output, timeout)
             }
         }
     }

@@ -165,6 +165,16 @@ impl Recorder {
         ledger.end(ExecutionEnd::of(id, result));
     }
 
+    /// It was refused and never ran.
+    pub(crate) fn never_ran(&self, id: ExecutionId, result: &ExecResult, why: &str) {
+        let Some(ledger) = &self.ledger else { return };
+        for violation in &result.violations {
+            ledger.violation(Some(id), self.clean(violation));
+        }
+        let why = self.redact.redact(why).into_owned();
+        ledger.end(ExecutionEnd { blocked: true, ..ExecutionEnd::failed(id, why) });
+    }
+
     /// It could not be run, or not to its end.
     pub(crate) fn failed(&self, id: ExecutionId, error: &Error) {
         self.end(ExecutionEnd::failed(id, self.redact.redact(&error.chain()).into_owned()));

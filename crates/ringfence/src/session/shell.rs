@@ -23,7 +23,7 @@ impl Shell {
     /// The shell of a workplace.
     #[must_use]
     pub fn new(core: &Core, place: Arc<dyn Workplace>) -> Self {
-        let position = Position::new(core.gatekeeper().project());
+        let position = Position::new(core.gatekeeper().start());
         Self { core: core.clone(), place, position: Mutex::new(position) }
     }
 

@@ -332,5 +332,5 @@ impl Tools {
 }
 
 fn start_of(shared: &Shared) -> Position {
-    Position::new(shared.files.workspace().host_path().to_string_lossy())
+    Position::new(shared.core.gatekeeper().start())
 }

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use ringfence::ledger::{Writer, WriterOptions};
+use ringfence::ledger::Writer;
 use ringfence::model::Decision;
 use ringfence::model::config::ConfigFile;
 use ringfence::permission::{Answer as Said, Callback, Permission};
+use ringfence::session::recorder::{Keeping, open_ledger};
 use ringfence::setup::Setup;
-use ringfence::tools::LocalTools;
+use ringfence::tools::OpenTools;
 use serde_json::Value;
 
 use super::super::support::Room;
@@ -27,23 +28,19 @@ impl Tools {
         let env = room.command(&[]).get_envs().filter_map(pair).collect();
         let setup = Setup::load(&room.project, env, ConfigFile::default(), None)
             .map_err(|error| error.chain().to_string())?;
-        let ledger = Arc::new(Writer::spawn(&setup.ledger_path(), WriterOptions::default()));
+        let setup = Arc::new(setup.in_the_project());
+        let ledger = open_ledger(&setup.ledger_path(), &setup.env, Keeping::Thread, |_| ());
         let ask = Callback(move |question: &Permission| {
             let text = serde_json::to_string(question).unwrap_or_default();
             Said::new(decision(person.hears(format!("{} {text}", question.sentence()))))
         });
-        let options = LocalTools {
+        let options = OpenTools {
             service: Some(Arc::new(ask)),
             ledger: Some(Arc::clone(&ledger)),
             session_key: Some("doors".to_owned()),
-            ..LocalTools::default()
+            ..OpenTools::default()
         };
-        let tools = if setup.loaded.config.provider == "local" {
-            options.open(&setup)
-        } else {
-            let registry = ringfence::manager::built_in().map_err(|error| error.chain().to_string())?;
-            options.open_managed(&Arc::new(setup), registry, "doors", |_| ())
-        };
+        let tools = options.open(&setup);
         Ok(Self { tools: tools.map_err(|error| error.chain().to_string())?, ledger })
     }
 
