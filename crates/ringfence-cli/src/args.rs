@@ -239,6 +239,9 @@ pub(crate) struct Run {
     /// The command and its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present = "shell")]
     pub(crate) argv: Vec<OsString>,
+    /// It is `ringfence shell`.
+    #[arg(skip)]
+    pub(crate) is_shell: bool,
 }
 
 const RUN_EXAMPLES: &str = "\

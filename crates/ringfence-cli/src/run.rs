@@ -203,8 +203,11 @@ fn through(
     output: Output,
 ) -> Result<ExitCode> {
     let project = core.gatekeeper().start().to_owned();
-    let proposal =
-        Proposal { cwd: Some(&project), is_unjudged: args.no_gate, ..Proposal::new(request.command.clone()) };
+    let proposal = Proposal {
+        cwd: Some(&project),
+        is_unjudged: args.no_gate || args.is_shell,
+        ..Proposal::new(request.command.clone())
+    };
     let pass_on = |event| match (output, event) {
         (Output::Passed, ExecEvent::Stdout(bytes)) => drop(std::io::stdout().lock().write_all(&bytes)),
         (Output::Passed, ExecEvent::Stderr(bytes)) => drop(std::io::stderr().lock().write_all(&bytes)),
@@ -263,6 +266,8 @@ pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
         quiet: false,
         shell: None,
         argv: vec!["bash".into()],
+        // What is typed in a person's own shell is judged, as advice; the shell itself is not.
+        is_shell: true,
     };
     begin(&run, Advice::OnWhatIsTyped)
 }

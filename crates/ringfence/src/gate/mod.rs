@@ -15,7 +15,7 @@ pub use ringfence_gate::reading::{CodeReader, InProcess};
 pub use ringfence_gate::rules::{CommandRule, List, RuleError};
 pub use ringfence_gate::{Decision, Finding, Gate, Language, Options, Request, Verdict, policy, risk, rules};
 use ringfence_model::config::{GateMode, Launcher};
-use ringfence_model::{Access, DenyReason, Error, ErrorKind, Filesystem, PathOutcome, Policy, Result};
+use ringfence_model::{Access, Error, ErrorKind, Filesystem, PathOutcome, Policy, Result};
 
 pub use worker::{READ_CODE, Worker, serve_reader};
 
@@ -137,13 +137,13 @@ pub fn gate_of(setup: &Setup) -> Result<Gate> {
 }
 
 /// Whether everything that would be asked about is what a fence with these rules refuses, and asks about itself: a
-/// file on the deny list, a file that cannot be written, or, where it holds those, a connection. A file that a person
+/// file that cannot be read, a file that cannot be written, or, where it holds those, a connection. A file that a person
 /// granted was asked about before.
 #[must_use]
 fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: bool) -> bool {
     let held = |path: &String| {
         let decided = rules.decide(path.as_ref(), Access::Read);
-        decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)
+        decided.grant.is_some() || decided.outcome != PathOutcome::Allowed
     };
     let is_unwritable = |path: &String| !rules.decide(path.as_ref(), Access::Write).allowed();
     let mut asking = verdict.findings.iter().filter(|finding| finding.decision == Decision::Ask);

@@ -137,9 +137,9 @@ impl Permission {
             risk_level: Some(format!("{:?}", verdict.risk.level).to_lowercase()),
             patterns: verdict.risk.patterns.iter().map(|text| redact.redact(text).into_owned()).collect(),
             code_preview: Some(code.chars().take(PREVIEW).collect()),
-            command: Some(code),
+            command: Some(code.clone()),
             proposal,
-            ..Self::new(PermissionKind::Execution, tool, verdict.intent.clone(), cleaned(arguments, redact))
+            ..Self::new(PermissionKind::Execution, tool, code, cleaned(arguments, redact))
         }
     }
 

@@ -192,7 +192,10 @@ impl Questions {
     fn settle(&self, permission: &Permission, call: &Call, outcome: &Outcome, by: &str) {
         let answer = &outcome.answer;
         self.recorder.emit(decided(permission, call, answer, outcome.reason));
-        self.recorder.decided(permission, call, answer, by);
+        // Where there is nobody, nobody decided.
+        if outcome.reason != Reason::NoProvider {
+            self.recorder.decided(permission, call, answer, by);
+        }
         let mut state = self.lock();
         match answer.decision {
             Decision::AllowOnce => {}

@@ -1,5 +1,7 @@
 //! Tools for files: the decision, the call, and a person where the fence's rules refuse.
 
+use std::path::{Component, Path, PathBuf};
+
 use ringfence_gate::policy::Tool;
 use ringfence_model::{Decision, Error, ErrorKind, Grant, Operation, Result, Violation, ViolationKind};
 use serde_json::Value;
@@ -14,6 +16,18 @@ use crate::session::ToolResult;
 
 /// How many files one call may ask for.
 const MOST_QUESTIONS: usize = 8;
+
+/// The path that a person would recognise; `..` at the root stays there. Nothing is opened by it.
+fn without_dots(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut clean, part| {
+        match part {
+            Component::ParentDir => drop(clean.pop()),
+            Component::CurDir => {}
+            part => clean.push(part),
+        }
+        clean
+    })
+}
 
 impl Tools {
     pub(crate) fn file(&self, call: &Call, file: &FileCall, arguments: &Value) -> Result<ToolResult> {
@@ -67,7 +81,7 @@ impl Tools {
     }
 
     fn left_the_workspace(&self, file: &FileCall, error: &Error) -> Violation {
-        let path = self.workspace().join(file.path()).display().to_string();
+        let path = without_dots(&self.workspace().join(file.path())).display().to_string();
         refusal(ViolationKind::PathAccessDenied, Operation::Open, path, error.chain())
     }
 }

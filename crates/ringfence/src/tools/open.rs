@@ -118,8 +118,10 @@ impl OpenTools {
         )?;
         manager.ask(core.questions().live());
         let mode = if place.access == WorkspaceAccess::Ro { Mode::ReadOnly } else { Mode::ReadWrite };
+        let usual = WorkspaceOptions::default();
+        let max_file_bytes = policy.limits.max_file_size_bytes.unwrap_or(usual.max_file_bytes);
         let open = |directory: &PathBuf| {
-            Workspace::open(directory, WorkspaceOptions { mode, ..WorkspaceOptions::default() })
+            Workspace::open(directory, WorkspaceOptions { mode, max_file_bytes, ..usual })
         };
         let mut layers = self.layers;
         layers.push(PolicyLayer::sandbox(&setup.loaded.config.tools));
