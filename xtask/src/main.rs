@@ -13,7 +13,7 @@
 //! | [`tidy`] | rules of the house that no compiler checks |
 //! | [`workspace`] | what cargo knows about the workspace |
 //! | [`bench`] | what the fence costs, measured side by side |
-//! | [`order`] | the functions of a start, for the linker |
+//! | [`release`] | the program as it is packaged |
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal program for developers")]
 
@@ -21,8 +21,8 @@ mod bench;
 mod macos;
 mod mcp;
 mod notes;
-mod order;
 mod packages;
+mod release;
 mod report;
 mod shell;
 mod test;
@@ -40,7 +40,7 @@ usage: cargo xtask COMMAND
                                unprivileged
   tidy                         only the rules of the house
   bench [NAME] [--quick]       interleaved comparisons; all of them without a NAME
-  order                        lists anew which functions a start calls, for the linker; after a change of compiler
+  release                      the program for a package: the functions of a start side by side; needs root and lld
 ";
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         ["test", "--only", steps] => test::run(Some(steps)),
         ["tidy"] => test::run(Some("tidy")),
         ["bench", options @ ..] => bench::run(options),
-        ["order"] => order::run().map(|()| ExitCode::SUCCESS),
+        ["release"] => release::run().map(|_| ExitCode::SUCCESS),
         [bench::MEASURE_COMMAND] => bench::measure_for_parent(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -22,21 +23,25 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(PathBuf::from(directory.context("cargo metadata has no target directory")?))
 }
 
-/// Builds in release mode and gives the place of one executable of it, which depends on how cargo is
-/// configured.
+/// Builds in release mode and gives the place of one executable of it.
 pub(crate) fn build(arguments: &[&str], executable: &str) -> Result<PathBuf> {
     let mut cargo = shell::cargo();
     cargo.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(arguments);
-    println!("$ {}", shell::line(&cargo));
-    for line in shell::output(&mut cargo)?.lines().filter(|line| line.starts_with('{')) {
+    self::executable(&mut cargo, executable)
+}
+
+/// The place of one executable that a cargo with JSON messages builds; it depends on how cargo is configured.
+pub(crate) fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
+    println!("$ {}", shell::line(cargo));
+    for line in shell::output(cargo)?.lines().filter(|line| line.starts_with('{')) {
         let message: Value = serde_json::from_str(line).context("reading the messages of cargo")?;
         if let Some(path) = message["executable"].as_str()
-            && message["target"]["name"] == executable
+            && message["target"]["name"] == name
         {
             return Ok(PathBuf::from(path));
         }
     }
-    bail!("cargo built no {executable}")
+    bail!("cargo built no {name}")
 }
 
 fn metadata() -> Result<Value> {
