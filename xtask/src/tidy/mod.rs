@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod dependencies;
+mod listed;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -47,6 +48,9 @@ pub(crate) fn check() -> Result<Done> {
     let manifest = read(&root, &root.join("Cargo.toml"))?;
     let document = read(&root, &root.join("docs/dependencies.md"))?;
     dependencies::check(&manifest, &document, &mut problems);
+    let mut manifests = Vec::new();
+    collect(&root, &root.join("crates"), "toml", &mut manifests)?;
+    listed::check(&manifests, &sources, &mut problems);
     println!("{} source files, {references} references from the acceptance tables", sources.len());
     if problems.is_empty() {
         return Ok(Done::passed());
