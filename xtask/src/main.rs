@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`test`] | the steps of `cargo xtask test`, in order |
+//! | [`test`](mod@test) | the steps of `cargo xtask test`, in order |
 //! | [`report`] | runs steps, times them, prints the summary |
 //! | [`shell`] | starts other programs; the only place that does |
 //! | [`packages`] | the programs that tests need, and how to get them |
@@ -12,7 +12,7 @@
 //! | [`unprivileged`] | runs the fence's tests again as an ordinary user |
 //! | [`tidy`] | rules of the house that no compiler checks |
 //! | [`workspace`] | what cargo knows about the workspace |
-//! | [`bench`] | what the fence costs, measured side by side |
+//! | [`bench`](mod@bench) | what the fence costs, measured side by side |
 //! | [`release`] | the program as it is packaged |
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal program for developers")]
@@ -36,8 +36,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--only STEP[,STEP]…]   everything a change must pass; the steps are
-                               tools, tidy, fmt, clippy, macos, deny, tests, doc-tests, mcp-python, mcp-npm,
-                               unprivileged
+                               tools, tidy, fmt, clippy, docs, fuzz, macos, deny, tests, doc-tests, mcp-python,
+                               mcp-npm, unprivileged
   tidy                         only the rules of the house
   bench [NAME] [--quick]       interleaved comparisons; all of them without a NAME
   release                      the program for a package: the functions of a start side by side; needs root and lld
