@@ -1,6 +1,5 @@
 //! What cargo knows about this workspace.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -8,13 +7,6 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::shell;
-
-/// The names of the packages in the workspace.
-pub(crate) fn members() -> Result<BTreeSet<String>> {
-    let metadata = metadata()?;
-    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
-    Ok(packages.iter().filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
-}
 
 /// Where cargo builds.
 pub(crate) fn target_directory() -> Result<PathBuf> {
@@ -42,6 +34,17 @@ pub(crate) fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
         }
     }
     bail!("cargo built no {name}")
+}
+
+/// What the tests are made of, as cargo tells it: built as the step `tests` builds it, so that nothing is built again.
+/// Naming single packages would give their dependencies other features, and so build most of them a second time.
+pub(crate) fn test_artifacts() -> Result<Vec<Value>> {
+    let mut cargo = shell::cargo();
+    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    println!("$ {}", shell::line(&cargo));
+    let messages = shell::output(&mut cargo)?;
+    let messages = messages.lines().filter(|line| line.starts_with('{'));
+    messages.map(|line| serde_json::from_str(line).context("reading the messages of cargo")).collect()
 }
 
 fn metadata() -> Result<Value> {
