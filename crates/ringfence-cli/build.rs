@@ -1,19 +1,25 @@
-//! Tells the linker in which order the functions of a start come.
+//! Hands the linker a list of functions to lay side by side, when a packager names one.
 //!
-//! They are a fifteenth of the code, and were spread over all of it: the kernel maps sixteen pages around each one that is
-//! touched. Side by side they take less than half of the memory, and a start a tenth less time. The list is made by
-//! `cargo xtask order`. Names that it does not know, of another compiler perhaps, stay where they were.
+//! `RINGFENCE_FUNCTION_ORDER=PATH` is set by `cargo xtask release` and by nothing else: the option that takes the list is
+//! known to lld only. A plain build passes no option and works with any linker. What the order gains:
+//! docs/performance.md, "Packaging".
+
+const VARIABLE: &str = "RINGFENCE_FUNCTION_ORDER";
 
 fn main() {
-    const ORDER: &str = "order.txt";
-    println!("cargo::rerun-if-changed={ORDER}");
     println!("cargo::rerun-if-changed=build.rs");
-    let is = |variable: &str, value: &str| std::env::var(variable).is_ok_and(|found| found == value);
-    // The list is of an optimised program, and other linkers than the usual one of this target may not know the option.
-    let usual = std::env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| !flags.contains("link"));
-    if is("TARGET", "x86_64-unknown-linux-gnu") && is("PROFILE", "release") && usual {
-        let directory = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-        println!("cargo::rustc-link-arg-bins=-Wl,--symbol-ordering-file={directory}/{ORDER}");
-        println!("cargo::rustc-link-arg-bins=-Wl,--no-warn-symbol-ordering");
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    let Some(list) = std::env::var_os(VARIABLE).filter(|list| !list.is_empty()) else { return };
+    let list = std::path::PathBuf::from(list);
+    if !list.is_absolute() || !list.is_file() {
+        println!(
+            "cargo::error={VARIABLE} must be the absolute path of a file, and {} is not",
+            list.display()
+        );
+        return;
     }
+    println!("cargo::rerun-if-changed={}", list.display());
+    println!("cargo::rustc-link-arg-bins=-Wl,--symbol-ordering-file={}", list.display());
+    // The list may name functions that this build does not have.
+    println!("cargo::rustc-link-arg-bins=-Wl,--no-warn-symbol-ordering");
 }

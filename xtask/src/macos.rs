@@ -13,7 +13,8 @@ use crate::packages;
 use crate::report::Done;
 use crate::{shell, workspace};
 
-const TARGETS: [&str; 2] = ["aarch64-apple-darwin", "x86_64-apple-darwin"];
+/// One is enough: no crate that macOS uses has code for one kind of processor.
+const TARGETS: [&str; 1] = ["aarch64-apple-darwin"];
 
 /// Crates that macOS does not use, and why.
 const LINUX_ONLY: &[(&str, &str)] = &[("ringfence-linux", "is the interface to the Linux kernel")];

@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`test`] | the steps of `cargo xtask test`, in order |
+//! | [`test`](mod@test) | the steps of `cargo xtask test`, in order |
 //! | [`report`] | runs steps, times them, prints the summary |
 //! | [`shell`] | starts other programs; the only place that does |
 //! | [`packages`] | the programs that tests need, and how to get them |
@@ -12,8 +12,8 @@
 //! | [`unprivileged`] | runs the fence's tests again as an ordinary user |
 //! | [`tidy`] | rules of the house that no compiler checks |
 //! | [`workspace`] | what cargo knows about the workspace |
-//! | [`bench`] | what the fence costs, measured side by side |
-//! | [`order`] | the functions of a start, for the linker |
+//! | [`bench`](mod@bench) | what the fence costs, measured side by side |
+//! | [`release`] | the program as it is packaged |
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a terminal program for developers")]
 
@@ -21,8 +21,8 @@ mod bench;
 mod macos;
 mod mcp;
 mod notes;
-mod order;
 mod packages;
+mod release;
 mod report;
 mod shell;
 mod test;
@@ -36,11 +36,11 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--only STEP[,STEP]…]   everything a change must pass; the steps are
-                               tools, tidy, fmt, clippy, macos, deny, tests, doc-tests, mcp-python, mcp-npm,
-                               unprivileged
+                               tools, tidy, fmt, clippy, docs, fuzz, macos, deny, tests, doc-tests, mcp-python,
+                               mcp-npm, unprivileged
   tidy                         only the rules of the house
   bench [NAME] [--quick]       interleaved comparisons; all of them without a NAME
-  order                        lists anew which functions a start calls, for the linker; after a change of compiler
+  release                      the program for a package: the functions of a start side by side; needs root and lld
 ";
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         ["test", "--only", steps] => test::run(Some(steps)),
         ["tidy"] => test::run(Some("tidy")),
         ["bench", options @ ..] => bench::run(options),
-        ["order"] => order::run().map(|()| ExitCode::SUCCESS),
+        ["release"] => release::run().map(|_| ExitCode::SUCCESS),
         [bench::MEASURE_COMMAND] => bench::measure_for_parent(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

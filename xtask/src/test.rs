@@ -18,6 +18,12 @@ pub(crate) fn run(only: Option<&str>) -> Result<ExitCode> {
     report.step("clippy", || {
         command(shell::cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     });
+    report.step("docs", || {
+        // Documentation here is for whoever reads the code, so links to private items are wanted.
+        let flags = "-D warnings -A rustdoc::private_intra_doc_links";
+        command(shell::cargo().env("RUSTDOCFLAGS", flags).args(["doc", "--workspace", "--no-deps"]))
+    });
+    report.step("fuzz", fuzz);
     report.step("macos", macos::check);
     report.step("deny", deny);
     report.step("tests", tests);
@@ -80,6 +86,20 @@ fn deny() -> Result<Done> {
         return Ok(Done::skipped("cargo-deny is not installed: cargo install cargo-deny"));
     }
     command(shell::cargo().args(["deny", "check", "licenses", "bans", "sources"]))
+}
+
+/// Type-checks the programs for libFuzzer. What they run is run by the tests of `ringfence-fuzz`.
+fn fuzz() -> Result<Done> {
+    let cargo = |command: &str| {
+        let mut cargo = shell::cargo();
+        cargo.args([command, "--manifest-path", "fuzz/Cargo.toml"]);
+        cargo
+    };
+    if let Err(error) = shell::run(&mut cargo("fetch")) {
+        return Ok(Done::skipped(format!("libfuzzer-sys cannot be fetched: {error:#}")));
+    }
+    // Without libFuzzer itself, which is C++; and beside the workspace's own artifacts, to use them.
+    command(cargo("check").args(["--bins", "--no-default-features", "--target-dir", "target"]))
 }
 
 /// `test result: ok. 3 passed; 0 failed; 1 ignored; …` of several binaries as one line of that form.

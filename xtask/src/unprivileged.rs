@@ -11,7 +11,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
 use crate::notes::Notes;
 use crate::packages::SYSTEM_PATH;
@@ -21,7 +20,7 @@ use crate::{mcp, shell, test, workspace};
 /// A user and group that own nothing on any machine we know.
 pub(crate) const USER: u32 = 54321;
 
-/// Whose tests depend on who runs them.
+/// Whose tests depend on who runs them; packages are named as their directories.
 const PACKAGES: &[&str] = &["ringfence-linux", "ringfence-local", "ringfence-cli"];
 
 const SCRIPT: &str = include_str!("unprivileged.sh");
@@ -87,20 +86,8 @@ fn mcp_client(scratch: &Path) -> Result<Option<PathBuf>> {
 
 /// Directory to run in, and executable, of every test binary.
 fn test_binaries() -> Result<Vec<(PathBuf, PathBuf)>> {
-    let members = workspace::members()?;
-    let mut cargo = shell::cargo();
-    cargo.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    let mut any = false;
-    for name in PACKAGES.iter().filter(|name| members.contains(**name)) {
-        cargo.args(["-p", name]);
-        any = true;
-    }
-    if !any {
-        return Ok(Vec::new());
-    }
     let mut binaries = Vec::new();
-    for line in shell::output(&mut cargo)?.lines().filter(|line| line.starts_with('{')) {
-        let message: Value = serde_json::from_str(line).context("reading the messages of cargo")?;
+    for message in workspace::test_artifacts()? {
         if message["profile"]["test"] != true {
             continue;
         }
@@ -110,7 +97,9 @@ fn test_binaries() -> Result<Vec<(PathBuf, PathBuf)>> {
             continue;
         };
         let directory = Path::new(manifest).parent().context("a manifest has no directory")?;
-        binaries.push((directory.to_owned(), PathBuf::from(executable)));
+        if PACKAGES.iter().any(|name| directory.ends_with(name)) {
+            binaries.push((directory.to_owned(), PathBuf::from(executable)));
+        }
     }
     binaries.sort();
     Ok(binaries)

@@ -63,18 +63,18 @@ while IFS=$'\t' read -r directory binary; do
   fi
   run_tests() { (cd "$directory" && timeout --kill-after=10 900 "${run[@]}" "$binary" "$@" </dev/null); }
   if ! run_tests | tee "$scratch/output"; then
-    # As in nextest.toml: what fails is tried a second time, alone, and named as flaky when it passes then.
+    # As in nextest.toml: a test that fails is tried a second time, alone, to tell whether it is flaky. Flaky is a failure.
     mapfile -t names < <(
       awk '/^failures:$/ { n = 0 } /^    [[:alnum:]_:]+$/ { names[n++] = $1 }
         /^test result: FAILED/ { for (i = 0; i < n; i++) print names[i] }' "$scratch/output"
     )
     if ((${#names[@]})) && run_tests --exact --test-threads=1 "${names[@]}" | tee "$scratch/output" &&
       grep -q "^test result: ok. ${#names[@]} passed" "$scratch/output"; then
-      echo "FLAKY as user $user: ${names[*]}"
+      echo "error: FLAKY as user $user (passed at the second try): ${names[*]}" >&2
     else
       echo "error: failed as user $user: $binary" >&2
-      failed=1
     fi
+    failed=1
   fi
 done <"$scratch/binaries"
 exit "$failed"

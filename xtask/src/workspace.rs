@@ -1,19 +1,12 @@
 //! What cargo knows about this workspace.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::shell;
-
-/// The names of the packages in the workspace.
-pub(crate) fn members() -> Result<BTreeSet<String>> {
-    let metadata = metadata()?;
-    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
-    Ok(packages.iter().filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
-}
 
 /// Where cargo builds.
 pub(crate) fn target_directory() -> Result<PathBuf> {
@@ -22,21 +15,36 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(PathBuf::from(directory.context("cargo metadata has no target directory")?))
 }
 
-/// Builds in release mode and gives the place of one executable of it, which depends on how cargo is
-/// configured.
+/// Builds in release mode and gives the place of one executable of it.
 pub(crate) fn build(arguments: &[&str], executable: &str) -> Result<PathBuf> {
     let mut cargo = shell::cargo();
     cargo.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(arguments);
-    println!("$ {}", shell::line(&cargo));
-    for line in shell::output(&mut cargo)?.lines().filter(|line| line.starts_with('{')) {
+    self::executable(&mut cargo, executable)
+}
+
+/// The place of one executable that a cargo with JSON messages builds; it depends on how cargo is configured.
+pub(crate) fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
+    println!("$ {}", shell::line(cargo));
+    for line in shell::output(cargo)?.lines().filter(|line| line.starts_with('{')) {
         let message: Value = serde_json::from_str(line).context("reading the messages of cargo")?;
         if let Some(path) = message["executable"].as_str()
-            && message["target"]["name"] == executable
+            && message["target"]["name"] == name
         {
             return Ok(PathBuf::from(path));
         }
     }
-    bail!("cargo built no {executable}")
+    bail!("cargo built no {name}")
+}
+
+/// What the tests are made of, as cargo tells it: built as the step `tests` builds it, so that nothing is built again.
+/// Naming single packages would give their dependencies other features, and so build most of them a second time.
+pub(crate) fn test_artifacts() -> Result<Vec<Value>> {
+    let mut cargo = shell::cargo();
+    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    println!("$ {}", shell::line(&cargo));
+    let messages = shell::output(&mut cargo)?;
+    let messages = messages.lines().filter(|line| line.starts_with('{'));
+    messages.map(|line| serde_json::from_str(line).context("reading the messages of cargo")).collect()
 }
 
 fn metadata() -> Result<Value> {

@@ -19,8 +19,11 @@ pub enum AskAbout {
 /// What a person decided, and what came of it.
 #[derive(Debug, Clone)]
 pub struct Settled {
+    /// What was asked.
     pub question: Question,
+    /// The answer.
     pub decision: Decision,
+    /// Who answered.
     pub answered: Answered,
     /// Why an allowed call could still not be carried out.
     pub problem: Option<String>,
@@ -29,8 +32,11 @@ pub struct Settled {
 /// Who is asked during a run.
 #[derive(Clone)]
 pub struct Approval {
+    /// Answers the questions.
     pub approver: Arc<dyn Approver>,
+    /// Which refusals are asked about.
     pub about: AskAbout,
+    /// How long an answer may take; after that it is no.
     pub timeout: Duration,
     /// Told of every decision, on the thread that asked.
     pub on_settled: Arc<dyn Fn(&Settled) + Send + Sync>,

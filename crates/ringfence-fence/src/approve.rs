@@ -27,6 +27,7 @@ pub struct Question {
 
 /// Answers questions. The answer to a question that is not answered in time is no.
 pub trait Approver: Send + Sync + std::fmt::Debug {
+    /// Asks one question; the future ends with the answer.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision>;
 
     /// Which command the questions are about, where one sandbox runs several. What was allowed once, and what
@@ -39,7 +40,9 @@ pub trait Approver: Send + Sync + std::fmt::Debug {
 /// Where an answer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
+    /// The approver answered.
     ByApprover,
+    /// Nobody answered in time.
     ByClock,
 }
 

@@ -14,6 +14,7 @@ use crate::BoxFuture;
 /// What is done about a link at the very end of a path. Those on the way are followed, while they stay in their mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastLink {
+    /// It is followed, too.
     Follow,
     /// The link itself is meant.
     Keep,
@@ -28,6 +29,7 @@ pub struct Located {
     pub host: PathBuf,
     /// Relative to where commands start, when it is below.
     pub shown: PathBuf,
+    /// Whether the mount that it is in may be written.
     pub mode: MountMode,
     /// None: nothing is there.
     pub stat: Option<FileStat>,
@@ -38,6 +40,7 @@ pub struct Located {
 /// The files of one sandbox. Paths are relative to where its commands start, or absolute: as the sandbox sees them, or the host.
 /// What leads out of what the sandbox shows of the host is refused.
 pub trait SandboxFiles: Send + Sync + std::fmt::Debug {
+    /// Where a path leads, looked up once.
     fn locate<'a>(&'a self, path: &'a Path, last: LastLink) -> BoxFuture<'a, Result<Located>>;
 
     /// The whole content of a file.

@@ -10,15 +10,25 @@ use crate::BoxFuture;
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
+    /// It has not ended.
     Running,
-    Ended { exit_code: i32, signal: Option<i32> },
+    /// It has ended.
+    Ended {
+        /// 128 and the number of the signal when one ended it.
+        exit_code: i32,
+        /// The signal that ended it, if one did.
+        signal: Option<i32>,
+    },
 }
 
+/// A job as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobInfo {
+    /// The name that other calls know it by.
     pub id: String,
     /// As it was given.
     pub command: String,
+    /// Whether it runs.
     pub state: JobState,
     /// How much it has written so far, kept or not.
     pub output_bytes: u64,
@@ -29,7 +39,9 @@ pub struct JobInfo {
 pub struct JobOutput {
     /// Where the piece begins: later than asked for when what came before is no longer kept.
     pub offset: u64,
+    /// The piece itself.
     pub bytes: Vec<u8>,
+    /// The job as it stood when the piece was read.
     pub job: JobInfo,
 }
 
@@ -43,6 +55,7 @@ impl JobOutput {
 
 /// The background commands of one sandbox. They end with it. One with `tty` has a terminal of its own.
 pub trait Jobs: Send + Sync + std::fmt::Debug {
+    /// Starts a command and returns at once.
     fn start(&self, request: ExecRequest) -> BoxFuture<'_, Result<JobInfo>>;
 
     /// Those that run, and those that ended and were not forgotten.

@@ -11,10 +11,13 @@ pub struct LastingSandbox {
     pub name: String,
     /// What it is for; see [`Hooks::scope_key`](crate::Hooks).
     pub scope_key: String,
+    /// The image it was made from.
     pub image: String,
     /// What it was made from; empty when that is not known.
     pub config_hash: String,
+    /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
+    /// Whether it runs.
     pub status: SandboxStatus,
 }
 
@@ -24,6 +27,7 @@ pub trait Lasting: Send + Sync + std::fmt::Debug {
     /// The provider's name.
     fn provider(&self) -> &str;
 
+    /// Those that are there now.
     fn find(&self) -> BoxFuture<'_, Result<Vec<LastingSandbox>>>;
 
     /// Ends all that runs in it and removes it. One that is gone is no error.

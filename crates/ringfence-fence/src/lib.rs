@@ -4,6 +4,7 @@
 //! that whoever runs commands cannot make sandboxes. Providers are found by name in a [`Registry`];
 //! third parties register theirs the same way as the built-in ones.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod approval;
 pub mod approve;
@@ -42,6 +43,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub struct CreateOptions {
     /// Where commands start; also the project that the policy allows to write.
     pub cwd: PathBuf,
+    /// What the sandbox may touch.
     pub policy: Policy,
     /// The caller's environment, of which the policy lets some names through.
     pub environment: BTreeMap<OsString, OsString>,
@@ -78,6 +80,7 @@ pub struct Hooks {
     pub scope_key: Option<String>,
     /// Who is asked about refusals, by a fence that can hold a call meanwhile. None: nobody.
     pub approval: Option<Approval>,
+    /// Hears output that comes when no command runs. None: nobody.
     pub background: Option<Background>,
     /// Hears what is done while a sandbox takes long to be made, such as the pull of an image.
     pub progress: Option<Progress>,
@@ -92,15 +95,21 @@ impl std::fmt::Debug for Hooks {
     }
 }
 
+/// Whether a sandbox can run commands now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxStatus {
+    /// It runs.
     Running,
+    /// It was made and is stopped.
     Stopped,
 }
 
+/// A sandbox as its provider lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxInfo {
+    /// The provider's own id for it.
     pub id: String,
+    /// Whether it runs.
     pub status: SandboxStatus,
 }
 
@@ -115,6 +124,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// Destroys the sandbox of that id; an unknown id is no error.
     fn destroy<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<()>>;
 
+    /// The sandboxes of this provider that are there now.
     fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>>>;
 
     /// Whether its sandboxes have a file system of their own, so that files are read and written through them and not on the
@@ -130,11 +140,13 @@ pub type EventSink<'a> = &'a (dyn Fn(ExecEvent) + Send + Sync);
 
 /// One live sandbox.
 pub trait Sandbox: Send + Sync + std::fmt::Debug {
+    /// The id that its provider knows it by.
     fn id(&self) -> &str;
 
     /// Which layers hold.
     fn assurance(&self) -> Assurance;
 
+    /// Runs one command to its end. `events` hears output and violations as they come; the result has all of it.
     fn execute<'a>(
         &'a self,
         request: ExecRequest,

@@ -7,6 +7,7 @@ use ringfence_model::{Error, ErrorKind, Result};
 
 use crate::Provider;
 
+/// Makes a provider.
 pub type ProviderFactory = Arc<dyn Fn() -> Result<Arc<dyn Provider>> + Send + Sync>;
 
 /// Knows how to make a provider of each kind. A value, not a global: each manager has its own.
@@ -22,6 +23,7 @@ impl std::fmt::Debug for Registry {
 }
 
 impl Registry {
+    /// Without any provider.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -40,6 +42,7 @@ impl Registry {
         Ok(())
     }
 
+    /// Makes the provider of that kind.
     pub fn get(&self, kind: &str) -> Result<Arc<dyn Provider>> {
         match self.factories.get(kind) {
             Some(factory) => factory(),
@@ -53,6 +56,7 @@ impl Registry {
         }
     }
 
+    /// The names that are registered, sorted.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.factories.keys().map(String::as_str)
     }

@@ -39,7 +39,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::{shell, workspace};
+use crate::{release, shell, workspace};
 use limits::Limits;
 use render::Found;
 
@@ -109,7 +109,7 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
         }
         if matches!(bench, OfRingfence(_)) && programs.is_none() {
             programs = Some(Programs {
-                ringfence: workspace::build(&["-p", "ringfence-cli", "--bin", "ringfence"], "ringfence")?,
+                ringfence: packaged()?,
                 parts: workspace::build(&["-p", "ringfence", "--example", "bench"], "bench")?,
                 limits: Limits::build()?,
             });
@@ -129,6 +129,13 @@ pub(crate) fn run(options: &[&str]) -> Result<ExitCode> {
     }
     println!("\nall samples are in {}", directory.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The program that packages ship is the one that is measured, where it can be made.
+fn packaged() -> Result<PathBuf> {
+    let Some(why) = release::why_not()? else { return release::run() };
+    println!("measuring a plain release build: {why}");
+    workspace::build(&["-p", "ringfence-cli", "--bin", "ringfence"], "ringfence")
 }
 
 /// What is measured goes before other work on the machine, where we may say so.

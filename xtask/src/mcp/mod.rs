@@ -10,13 +10,11 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use crate::report::Done;
-use crate::shell;
+use crate::{shell, workspace};
 
 /// Builds the program; a machine on which no fence starts is said by name.
 fn fenced_program() -> Result<std::result::Result<String, Done>> {
-    let mut build = shell::cargo();
-    build.args(["build", "-p", "ringfence-cli", "--message-format=json-render-diagnostics"]);
-    let program = executable(&shell::output(&mut build)?)?;
+    let program = executable(&workspace::test_artifacts()?)?;
     Ok(if shell::succeeds(shell::program(&program).args(["run", "--", "true"])) {
         Ok(program)
     } else {
@@ -24,11 +22,12 @@ fn fenced_program() -> Result<std::result::Result<String, Done>> {
     })
 }
 
-/// The program that cargo says it built.
-fn executable(messages: &str) -> Result<String> {
-    let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let built = messages.find_map(|message| {
-        let is_it = message["target"]["name"] == "ringfence" && message["target"]["kind"][0] == "bin";
+/// The program itself, and not the binary of its unit tests.
+fn executable(messages: &[Value]) -> Result<String> {
+    let built = messages.iter().find_map(|message| {
+        let is_it = message["target"]["name"] == "ringfence"
+            && message["target"]["kind"][0] == "bin"
+            && message["profile"]["test"] == false;
         message["executable"].as_str().filter(|_| is_it).map(str::to_owned)
     });
     built.context("cargo did not say where it put ringfence")
@@ -37,13 +36,24 @@ fn executable(messages: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn the_program_is_found_among_the_messages() {
-        let messages = "not json\n{\"reason\":\"x\"}\n\
-            {\"target\":{\"name\":\"ringfence\",\"kind\":[\"lib\"]},\"executable\":null}\n\
-            {\"target\":{\"name\":\"ringfence\",\"kind\":[\"bin\"]},\"executable\":\"/t/ringfence\"}\n";
-        assert_eq!(executable(messages).unwrap(), "/t/ringfence");
-        assert!(executable("{}").is_err());
+        let message = |kind: &str, test: bool, executable: Option<&str>| {
+            json!({
+                "target": { "name": "ringfence", "kind": [kind] },
+                "profile": { "test": test },
+                "executable": executable,
+            })
+        };
+        let messages = [
+            json!({ "reason": "x" }),
+            message("lib", false, None),
+            message("bin", true, Some("/t/ringfence-0123")),
+            message("bin", false, Some("/t/ringfence")),
+        ];
+        assert_eq!(executable(&messages).unwrap(), "/t/ringfence");
+        assert!(executable(&messages[..3]).is_err());
     }
 }

@@ -2,7 +2,9 @@
 
 mod acceptance;
 mod dependencies;
+mod listed;
 mod source;
+mod width;
 
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,13 @@ pub(crate) fn check() -> Result<Done> {
     let manifest = read(&root, &root.join("Cargo.toml"))?;
     let document = read(&root, &root.join("docs/dependencies.md"))?;
     dependencies::check(&manifest, &document, &mut problems);
+    let mut manifests = Vec::new();
+    collect(&root, &root.join("crates"), "toml", &mut manifests)?;
+    listed::check(&manifests, &sources, &mut problems);
+    let mut documents = Vec::new();
+    collect(&root, &root.join("docs"), "md", &mut documents)?;
+    collect_here(&root, &root, "md", &mut documents)?;
+    width::check(&documents, &mut problems);
     println!("{} source files, {references} references from the acceptance tables", sources.len());
     if problems.is_empty() {
         return Ok(Done::passed());
@@ -57,24 +66,36 @@ pub(crate) fn check() -> Result<Done> {
     Ok(Done::Failed { reason: format!("{} problems, see above", problems.len()), notes: Vec::new() })
 }
 
+/// The files of a directory and of those below it.
 fn collect(root: &Path, directory: &Path, extension: &str, into: &mut Vec<File>) -> Result<()> {
     if !directory.is_dir() {
         return Ok(());
     }
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(directory)
-        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect())
-        .with_context(|| format!("listing {}", directory.display()))?;
-    entries.sort();
-    for entry in entries {
-        if entry.is_dir() {
-            if entry.file_name().is_some_and(|name| name != "target") {
-                collect(root, &entry, extension, into)?;
-            }
-        } else if entry.extension().is_some_and(|found| found == extension) {
+    collect_here(root, directory, extension, into)?;
+    for entry in entries(directory)? {
+        if entry.is_dir() && entry.file_name().is_some_and(|name| name != "target") {
+            collect(root, &entry, extension, into)?;
+        }
+    }
+    Ok(())
+}
+
+/// The files of a directory itself.
+fn collect_here(root: &Path, directory: &Path, extension: &str, into: &mut Vec<File>) -> Result<()> {
+    for entry in entries(directory)? {
+        if !entry.is_dir() && entry.extension().is_some_and(|found| found == extension) {
             into.push(read(root, &entry)?);
         }
     }
     Ok(())
+}
+
+fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(directory)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect())
+        .with_context(|| format!("listing {}", directory.display()))?;
+    entries.sort();
+    Ok(entries)
 }
 
 fn read(root: &Path, path: &Path) -> Result<File> {

@@ -1,6 +1,7 @@
 //! Properties over generated texts.
 
 use proptest::prelude::*;
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use ringfence_bash::{Extglob, Options, parse_with};
 
 use super::{bash, spans};
@@ -203,7 +204,12 @@ fn soup() -> impl Strategy<Value = String> {
 fn cases(usual: u32) -> ProptestConfig {
     let cases =
         std::env::var("RINGFENCE_BASH_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..ProptestConfig::default() }
+    let seeds = FileFailurePersistence::Direct(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/proptest-regressions/tests/properties.txt"
+    ));
+    let failure_persistence: Option<Box<dyn FailurePersistence>> = Some(Box::new(seeds));
+    ProptestConfig { cases, failure_persistence, max_shrink_iters: 4_000, ..ProptestConfig::default() }
 }
 
 fn check_sound(bytes: &[u8]) -> Result<(), TestCaseError> {

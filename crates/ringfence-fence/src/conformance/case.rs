@@ -16,6 +16,7 @@ use crate::CreateOptions;
 /// Put before a command that must wait for the host to have done something; see [`Case::meanwhile`].
 pub(super) const WAIT: &str = "touch ready; for i in $(seq 1000); do [ -e go ] && break; sleep 0.01; done; ";
 
+/// One case of the suite: a world, a command in it, and what must be seen.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// `group/what`.

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+/// What one contender did in one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cell {
+    /// All that was expected was seen.
     Passed,
     /// What is wrong.
     Failed(String),
@@ -27,6 +29,7 @@ impl Matrix {
         self.rows.push((name, cells));
     }
 
+    /// How many cases there are.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows.len()

@@ -57,7 +57,9 @@ pub fn run_once(
 /// A launcher or provider under test.
 #[derive(Clone, Copy)]
 pub struct Contender<'a> {
+    /// As the matrix shows it.
     pub name: &'a str,
+    /// Runs one command in a fresh sandbox of it.
     pub run: RunOnce<'a>,
     /// Cases (or whole groups, the part of the name before the first `/`) it does not promise, and why.
     pub excused: &'a [(&'a str, &'a str)],

@@ -15,8 +15,11 @@ use super::case::{Case, Entry};
 #[derive(Debug)]
 pub struct Place {
     root: PathBuf,
+    /// The project, where commands start.
     pub project: PathBuf,
+    /// The home directory of the caller.
     pub home: PathBuf,
+    /// A directory that no rule mentions.
     pub outside: PathBuf,
     pub(super) marker: String,
     pub(super) listener: TcpListener,
