@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ringfence_model::config::{Entry, SafetyConfig, SafetyMode, Strictness};
-use ringfence_model::{Severity, ViolationKind};
+use ringfence_model::{Filesystem, Severity, ViolationKind};
 use serde::Serialize;
 
 use crate::checks::{self, Check, Context, Seen};
@@ -71,6 +71,9 @@ pub struct Request {
     pub project: Option<String>,
     /// More directories that are worked in like the project.
     pub also: Vec<String>,
+    /// The file rules of the fence that it would run in; none when nothing holds it. They only ever take findings
+    /// away: what they allow on purpose is nobody else's to refuse.
+    pub files: Option<Arc<Filesystem>>,
     /// Whether more is wanted than the sandbox gives; a person is asked then.
     pub escalated: bool,
 }
@@ -90,6 +93,7 @@ impl Request {
             home: home.into(),
             project: None,
             also: vec![],
+            files: None,
             escalated: false,
         }
     }

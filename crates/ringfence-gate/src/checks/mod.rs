@@ -266,6 +266,19 @@ impl Context {
         report.add(rule, span, message);
     }
 
+    /// A file that code names and that may hold secrets.
+    pub(crate) fn secret(&mut self, path: Option<String>, span: Span, message: &str) {
+        let mut report = Report {
+            findings: &mut self.findings,
+            check: secrets::NAME,
+            kind: ViolationKind::SensitiveFileAccess,
+            outer: None,
+            command: (self.number > 0).then_some(self.number),
+            strictness: self.strictness,
+        };
+        report.add_about(path, secrets::RULE, span, message);
+    }
+
     pub(crate) fn endless(&mut self, span: Span) {
         self.trouble("endless-loop", span, "an endless loop starts processes in the background");
     }

@@ -1,10 +1,11 @@
 //! What would run again later: start-up files, hooks, timers, services.
 
-use ringfence_model::ViolationKind;
+use ringfence_model::{Access, ViolationKind};
 
 use super::writes::{self, How};
 use super::{Check, Report};
 use crate::finding::Rule;
+use crate::path::AbsPath;
 use crate::shell::Cmd;
 
 const FILE: Rule = Rule::ask("runs-later", "let a person make this change");
@@ -83,6 +84,11 @@ const HISTORIES: &[&str] = &[
 pub(super) const KEEPS_HISTORY: &[&str] =
     &["HISTFILE", "HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE"];
 
+fn runs_later(path: &AbsPath) -> bool {
+    let shown = path.show();
+    RUN_LATER.iter().any(|name| path.holds(name)) || SYSTEM.iter().any(|dir| shown.starts_with(dir))
+}
+
 /// Start-up files, hooks, timers, services; the history.
 #[derive(Debug)]
 pub(super) struct Persistence;
@@ -103,9 +109,13 @@ impl Check for Persistence {
             }
             let Some(path) = cmd.path(&target.val) else { return };
             let shown = path.show();
-            let hook = RUN_LATER.iter().any(|name| path.holds(name))
-                || SYSTEM.iter().any(|dir| shown.starts_with(dir));
-            if hook && (how != How::Rights || path.holds(".git/hooks") || !cmd.place.works_below(&path)) {
+            // A rule that names such a file was written by somebody who wants it written.
+            let meant = |rule: String| runs_later(&AbsPath::literal(&rule));
+            let granted = cmd.place.allowing(&path, Access::Write).is_some_and(meant);
+            if runs_later(&path)
+                && !granted
+                && (how != How::Rights || path.holds(".git/hooks") || !cmd.place.works_below(&path))
+            {
                 report.add_about(
                     path.known(),
                     FILE,

@@ -7,10 +7,10 @@
 //! | below home outside the project, the whole project, `.git`, elsewhere | ask |
 //! | what only running can tell | ask |
 //! | below `/tmp`, `/var/tmp`, `/opt`, `/srv`, if that is no project | allow, with a note |
-//! | below the project | allow |
+//! | below the project, or below what the fence lets be written | allow |
 
 use ringfence_model::config::Strictness;
-use ringfence_model::{Severity, ViolationKind};
+use ringfence_model::{Access, Severity, ViolationKind};
 
 use super::{Check, Report};
 use crate::finding::Rule;
@@ -107,14 +107,15 @@ pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
     if !path.open && path.matches(place.home) {
         return Zone::Home;
     }
+    if !path.open && !is_whole && !is_critical(path) && is_given(path, place) {
+        return Zone::Inside;
+    }
     let below_scratch =
         |dir: &&&str| path.below(dir) || path.contents && path.matches(dir) && dir.ends_with("tmp");
     if SCRATCH.iter().find(below_scratch).is_some() {
         return if is_whole { Zone::Project } else { Zone::Scratch };
     }
-    if SYSTEM.iter().any(|dir| path.below(dir))
-        || CRITICAL.iter().chain(FURTHER).any(|dir| path.matches(dir)) && !path.open
-    {
+    if SYSTEM.iter().any(|dir| path.below(dir)) || is_critical(path) && !path.open {
         return Zone::Critical;
     }
     if path.open && SYSTEM.iter().any(|dir| path.within(dir)) {
@@ -124,6 +125,19 @@ pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
         return Zone::Home;
     }
     if is_whole { Zone::Project } else { Zone::Outside }
+}
+
+fn is_critical(path: &AbsPath) -> bool {
+    CRITICAL.iter().chain(FURTHER).any(|dir| path.matches(dir))
+}
+
+/// Whether it lies below something that the fence lets be written. A rule about the home directory, or about what is
+/// above it, is not about its files, and the place of a rule stays.
+fn is_given(path: &AbsPath, place: Place<'_>) -> bool {
+    place.allowing(path, Access::Write).is_some_and(|rule| {
+        let dir = AbsPath::literal(&rule);
+        !dir.is_root() && !dir.matches(place.home) && !dir.above(place.home) && !path.matches(&rule)
+    })
 }
 
 fn depth(path: &str) -> usize {

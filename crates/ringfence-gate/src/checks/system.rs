@@ -1,6 +1,6 @@
 //! Accounts, network, containers and files of the machine.
 
-use ringfence_model::ViolationKind;
+use ringfence_model::{Access, ViolationKind};
 
 use super::removal::SYSTEM as SYSTEM_DIRECTORIES;
 use super::{Check, Report, writes};
@@ -84,7 +84,10 @@ impl Check for System {
             let system = SYSTEM_DIRECTORIES.iter().filter(|dir| **dir != "/dev").any(|dir| path.within(dir));
             let other = ["/root", "/var", "/run", "/srv", "/opt"].iter().any(|dir| path.within(dir))
                 && !path.within("/var/tmp");
-            if system || other && !cmd.place.works_below(&path) || path.is_root() {
+            let place = cmd.place;
+            let own = place.projects().any(|project| path.below(project))
+                || place.allowing(&path, Access::Write).is_some();
+            if path.is_root() || system && !own || other && !own && !place.works_below(&path) {
                 report.add_about(path.known(), FILE, target.span, format!("`{shown}` belongs to the system"));
             }
         });

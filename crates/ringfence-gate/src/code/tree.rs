@@ -22,7 +22,7 @@ pub(crate) fn read(of: Language, question: &Question) -> Result<Reading, String>
     let tree = parser.set_language(&language).ok().and_then(|()| parser.parse(text, None));
     let tree = tree.ok_or_else(|| "the code cannot be read".to_owned())?;
     let root = tree.root_node();
-    let place = Place { home: &question.home, project: &question.project, also: &[] };
+    let place = Place { home: &question.home, project: &question.project, also: &[], files: None };
     let cwd = question.cwd.as_deref();
     let names = Names::of(root, text, place, cwd);
     let mut program = Program { names, place, cwd, steps: vec![] };
@@ -395,9 +395,13 @@ impl<'a> Program<'a> {
 
     /// The same for reading and writing, where a path that is not known is ordinary.
     fn file(&mut self, node: Node<'_>, command: &str, path: &Val) {
+        // Code that forgets to expand `~` means the home directory.
+        let expanded = path.known().and_then(|text| text.strip_prefix("~/"));
+        let expanded = expanded.map(|rest| Val::text(format!("{}/{rest}", self.place.home)));
+        let path = expanded.as_ref().unwrap_or(path);
         if path.segs().first().is_some_and(|seg| matches!(seg, Seg::Text(_))) && !path.has_unknown() {
             self.shell(node, &format!("{command}{}", quote(path)));
-        } else if let Some(why) = crate::checks::secrets::secret(path, self.cwd, self.place.home) {
+        } else if let Some(why) = crate::checks::secrets::secret(path, self.cwd, self.place) {
             let message = format!("a file that may hold secrets is used: {why}");
             self.step(node, What::Unclear { rule: "code-secret".to_owned(), message });
         }

@@ -77,9 +77,7 @@ impl Gatekeeper {
     }
 
     fn policy(&self) -> Option<&Policy> {
-        let setup = &self.setup;
-        let fenced = || !setup.is_switched_off() && setup.loaded.config.launcher != Launcher::NetworkOnly;
-        self.policy.get_or_init(|| fenced().then(|| setup.policy())).as_ref()
+        self.policy.get_or_init(|| fenced(&self.setup)).as_ref()
     }
 
     /// The directory in which commands begin.
@@ -93,6 +91,12 @@ impl Gatekeeper {
     pub fn judge(&self, language: Language, code: &str, cwd: Option<&str>) -> Verdict {
         let mut request = Request::new(language, code, self.home.as_str(), cwd.unwrap_or_default());
         request.project = Some(self.project.clone());
+        let verdict = self.gate.judge(&request);
+        // The rules of the fence only take findings away, and most commands have none.
+        if verdict.decision == Decision::Allow {
+            return verdict;
+        }
+        request.files = self.policy().map(|policy| Arc::new(policy.filesystem.clone()));
         self.gate.judge(&request)
     }
 
@@ -146,6 +150,13 @@ impl Gatekeeper {
             left_to_the_fence(verdict, &policy.filesystem, !policy.network.allow_network)
         })
     }
+}
+
+/// The policy of a project whose files are fenced in.
+#[must_use]
+pub fn fenced(setup: &Setup) -> Option<Policy> {
+    let holds = !setup.is_switched_off() && setup.loaded.config.launcher != Launcher::NetworkOnly;
+    holds.then(|| setup.policy())
 }
 
 /// Whether everything that would be asked about is what a fence with these rules refuses, and asks about itself: a

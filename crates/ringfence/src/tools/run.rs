@@ -229,6 +229,7 @@ impl Tools {
         Request {
             also: files.more().map(|directory| directory.to_string_lossy().into_owned()).collect(),
             project: Some(project),
+            files: self.is_fenced().then(|| Arc::new(self.shared.filesystem.clone())),
             escalated,
             ..Request::new(language, code, home, cwd)
         }
@@ -286,13 +287,17 @@ impl Tools {
         Err(Box::new(ToolResult::failed(ErrorKind::ApprovalDenied, text)))
     }
 
+    fn is_fenced(&self) -> bool {
+        self.room.assurance().effective != PolicyMode::None
+    }
+
     fn is_left_to_the_fence(&self, call: &CallRef, verdict: &ringfence_gate::Verdict) -> bool {
         let shared = &self.shared;
         // Which sandbox it will be is not known yet where the level decides.
         let is_elsewhere = call.tool == "run_code" && shared.executors.is_some();
         !is_elsewhere
             && shared.desk.asks_about(Some(DenyReason::Denied))
-            && self.room.assurance().effective != PolicyMode::None
+            && self.is_fenced()
             && left_to_the_fence(verdict, &shared.filesystem, self.room.holds_calls())
     }
 
