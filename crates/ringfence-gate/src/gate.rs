@@ -10,6 +10,7 @@ use crate::checks::{self, Check, Context, Seen};
 use crate::code::reading::CodeReader;
 use crate::code::{self, Language};
 use crate::finding::{ByteSpan, Decision, Finding};
+use crate::programs;
 use crate::risk::{self, Assessment};
 use crate::rules::{self, CommandRule, List, RuleError};
 use crate::shell::{Eval, Place};
@@ -25,7 +26,7 @@ pub struct Options {
     pub allow: Vec<CommandRule>,
     /// Commands that are refused without asking.
     pub deny: Vec<CommandRule>,
-    /// When not empty: commands that none of these mentions are refused.
+    /// When not empty: commands that none of these mentions are refused, and one runs at a time, without operators.
     pub only: Vec<CommandRule>,
 }
 
@@ -47,10 +48,10 @@ impl Options {
     /// Takes over the lists of what may run at all (`allowedCommands`, `blockedCommands`).
     pub fn restricted_to(mut self, allowed: &[Entry], blocked: &[Entry]) -> Result<Self, RuleError> {
         for entry in blocked {
-            self.deny.push(CommandRule::parse(entry, List::Deny)?);
+            self.deny.extend(programs::rules(entry, List::Deny)?);
         }
         for entry in allowed {
-            self.only.push(CommandRule::parse(entry, List::Allow)?);
+            self.only.extend(programs::rules(entry, List::Allow)?);
         }
         Ok(self)
     }
@@ -183,7 +184,8 @@ impl Gate {
     }
 
     fn context(&self) -> Context {
-        Context::new(Arc::clone(&self.checks), self.options.strictness, self.reader.clone())
+        let listed = !self.options.only.is_empty();
+        Context::new(Arc::clone(&self.checks), self.options.strictness, listed, self.reader.clone())
     }
 
     /// Judges one request. The same request always gets the same verdict.
@@ -246,7 +248,8 @@ impl Gate {
             let transparent = crate::is_wrapper(&seen.name) && inner;
             if !options.only.is_empty()
                 && !transparent
-                && !options.only.iter().any(|rule| rule.matches(seen, List::Allow))
+                && (programs::is_always_blocked(&seen.name)
+                    || !options.only.iter().any(|rule| rule.matches(seen, List::Allow)))
             {
                 let message = format!("`{}` is not among the commands that may run", seen.name);
                 refused.push(by_rule("only", Decision::Deny, seen.span.into(), message, Some(seen.number)));

@@ -1,4 +1,4 @@
-//! Policy questions that have nothing to do with reading commands: paths, hosts, tools, lists of programs.
+//! Policy questions that have nothing to do with reading commands: paths, hosts, tools.
 //!
 //! Paths are decided by the same function that the fence compiles: [`ringfence_model::Filesystem::decide`].
 
@@ -9,7 +9,6 @@ use ringfence_model::config::SafetyMode;
 use ringfence_model::sensitive::{is_temp_write_allowed, name_matches, sensitive_name};
 use ringfence_model::{Access, Filesystem, NetworkPolicy, ViolationKind};
 
-use crate::checks::Seen;
 use crate::finding::Decision;
 
 /// A refusal by policy.
@@ -195,72 +194,6 @@ pub fn decide_tool(
     } else {
         Decision::Ask
     }
-}
-
-/// Lists of programs: what may run at all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProgramLists {
-    /// If not empty, only these run, one at a time and without operators.
-    pub allowed: Vec<String>,
-    /// These never run.
-    pub blocked: Vec<String>,
-}
-
-/// Programs that no list lets through.
-pub const ALWAYS_BLOCKED: [&str; 7] = ["sudo", "su", "doas", "dd", "mkfs", "fdisk", "parted"];
-
-const DEFAULT_ALLOWED: &[&str] = &[
-    "ls", "cat", "head", "tail", "find", "grep", "wc", "file", "stat", "pwd", "cd", "mkdir", "sed", "awk",
-    "sort", "uniq", "cut", "tr", "diff", "git", "cargo", "rustc", "npm", "node", "python", "python3", "pip",
-    "pip3", "make", "cmake", "tar", "zip", "unzip", "gzip", "gunzip", "echo", "date", "which", "env", "true",
-    "false", "test", "[",
-];
-const DEFAULT_BLOCKED: &[&str] = &[
-    "rm", "rmdir", "mv", "cp", "chmod", "chown", "chgrp", "kill", "killall", "pkill", "apt", "apt-get",
-    "yum", "dnf", "brew", "sudo", "su", "doas", "nc", "netcat", "ncat", "telnet", "sh", "bash", "zsh",
-    "fish", "csh", "tcsh", "eval", "exec", "source", ".", "dd", "mkfs", "fdisk", "parted",
-];
-const STRICT_ALLOWED: &[&str] = &["ls", "cat", "head", "tail", "grep", "wc", "pwd", "echo", "true", "false"];
-
-impl ProgramLists {
-    /// What a restricted agent gets.
-    pub fn restricted() -> Self {
-        Self { allowed: own(DEFAULT_ALLOWED), blocked: own(DEFAULT_BLOCKED) }
-    }
-
-    /// Looking only.
-    pub fn strict() -> Self {
-        Self { allowed: own(STRICT_ALLOWED), blocked: own(DEFAULT_BLOCKED) }
-    }
-
-    /// Checks the commands of a text: blocked ones first, those inside of `sh -c` too; then, with a list of
-    /// allowed ones, that there is one command and nothing else.
-    pub fn check(&self, commands: &[Seen], is_plain: bool) -> Result<(), Refusal> {
-        let kind = ViolationKind::CommandBlocked;
-        for seen in commands {
-            let name = seen.name.as_str();
-            let blocked = ALWAYS_BLOCKED.contains(&name)
-                || name.starts_with("mkfs.")
-                || self.blocked.iter().any(|entry| entry == name);
-            if blocked || name.is_empty() {
-                return refuse(kind, format!("`{name}` is blocked"));
-            }
-            if !self.allowed.is_empty() && !self.allowed.iter().any(|entry| entry == name) {
-                return refuse(kind, format!("`{name}` is not on the list of allowed programs"));
-            }
-        }
-        if !self.allowed.is_empty() && (commands.len() != 1 || !is_plain) {
-            return refuse(
-                kind,
-                "with a list of allowed programs, one command runs at a time, without operators",
-            );
-        }
-        Ok(())
-    }
-}
-
-fn own(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -95,6 +95,8 @@ pub struct Report<'a> {
     command: Option<u32>,
     /// How strict the checks are.
     pub strictness: Strictness,
+    /// Whether only commands of a list may run, one at a time.
+    pub listed: bool,
 }
 
 impl Report<'_> {
@@ -150,6 +152,7 @@ pub struct Seen {
 pub(crate) struct Context {
     checks: Arc<[Box<dyn Check>]>,
     strictness: Strictness,
+    listed: bool,
     pub(crate) findings: Findings,
     pub(crate) seen: Vec<Seen>,
     /// Where the shell of the text is at its end.
@@ -173,15 +176,26 @@ impl Context {
     pub(crate) fn new(
         checks: Arc<[Box<dyn Check>]>,
         strictness: Strictness,
+        listed: bool,
         reader: Option<Arc<dyn CodeReader>>,
     ) -> Self {
         let findings = Findings::default();
-        Self { checks, strictness, findings, seen: vec![], cwd: None, reading: None, reader, number: 0 }
+        Self {
+            checks,
+            strictness,
+            listed,
+            findings,
+            seen: vec![],
+            cwd: None,
+            reading: None,
+            reader,
+            number: 0,
+        }
     }
 
     /// An empty one with the same checks, for a text within the text.
     pub(crate) fn fork(&self) -> Self {
-        Self::new(Arc::clone(&self.checks), self.strictness, self.reader())
+        Self::new(Arc::clone(&self.checks), self.strictness, self.listed, self.reader())
     }
 
     pub(crate) fn reader(&self) -> Option<Arc<dyn CodeReader>> {
@@ -207,6 +221,7 @@ impl Context {
                 outer,
                 command,
                 strictness: self.strictness,
+                listed: self.listed,
             };
             look(check.as_ref(), &mut report);
         }
@@ -262,6 +277,7 @@ impl Context {
             outer: None,
             command: (number > 0).then_some(number),
             strictness: self.strictness,
+            listed: self.listed,
         };
         report.add(rule, span, message);
     }
@@ -275,6 +291,7 @@ impl Context {
             outer: None,
             command: (self.number > 0).then_some(self.number),
             strictness: self.strictness,
+            listed: self.listed,
         };
         report.add_about(path, secrets::RULE, span, message);
     }
