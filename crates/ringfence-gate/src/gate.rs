@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ringfence_model::config::{Entry, SafetyConfig, SafetyMode, Strictness};
+use ringfence_model::config::{ConfirmFrom, Entry, SafetyConfig, SafetyMode, Strictness};
 use ringfence_model::{Filesystem, Severity, ViolationKind};
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::code::reading::CodeReader;
 use crate::code::{self, Language};
 use crate::finding::{ByteSpan, Decision, Finding};
 use crate::programs;
-use crate::risk::{self, Assessment};
+use crate::risk::{self, Assessment, Risk};
 use crate::rules::{self, CommandRule, List, RuleError};
 use crate::shell::{Eval, Place};
 
@@ -28,6 +28,8 @@ pub struct Options {
     pub deny: Vec<CommandRule>,
     /// When not empty: commands that none of these mentions are refused, and one runs at a time, without operators.
     pub only: Vec<CommandRule>,
+    /// From which risk on a person is asked about what no check objects to.
+    pub confirm_from: ConfirmFrom,
 }
 
 impl Options {
@@ -42,6 +44,7 @@ impl Options {
             allow: read(&safety.allowlist, List::Allow)?,
             deny: read(&safety.denylist, List::Deny)?,
             only: vec![],
+            confirm_from: safety.confirm_from,
         })
     }
 
@@ -97,6 +100,13 @@ impl Request {
             files: None,
             escalated: false,
         }
+    }
+
+    /// The same request, for a fence with these file rules.
+    #[must_use]
+    pub fn within(mut self, files: impl Into<Arc<Filesystem>>) -> Self {
+        self.files = Some(files.into());
+        self
     }
 
     fn known_cwd(&self) -> Option<&str> {
@@ -193,9 +203,7 @@ impl Gate {
         let mut context = self.context();
         let place = Place::from(request);
         code::judge(request.language, &request.code, place, request.known_cwd(), 0, &mut context);
-        if request.language == Language::Shell {
-            self.apply_rules(&mut context);
-        }
+        let vouched = request.language == Language::Shell && self.apply_rules(&mut context);
         let whole = ByteSpan { start: 0, end: u32::try_from(request.code.len()).unwrap_or(u32::MAX) };
         if request.escalated {
             let message = "more is wanted than the sandbox gives";
@@ -204,6 +212,11 @@ impl Gate {
         if self.options.mode == SafetyMode::Deny && request.language != Language::Shell {
             let message = "the mode is `deny`, and lists are for shell commands";
             context.findings.push(by_rule("mode", Decision::Deny, whole, message.to_owned(), None));
+        }
+        let risk = risk::assess(request.language, &request.code, &context);
+        let is_open = !vouched && context.findings.decision() != Decision::Deny;
+        if is_open && self.asks_for_its_risk(&risk, request) {
+            context.findings.push(confirmation(&risk, whole));
         }
         let decision = context.findings.decision();
         let proposal = match (decision, context.seen.as_slice()) {
@@ -214,11 +227,8 @@ impl Gate {
             _ => None,
         };
         let intent = intent(request.language, &context.seen);
-        let seen = std::mem::take(&mut context.seen);
         let cwd = context.cwd.take();
-        let reading = context.reading.take();
         let findings = context.findings.into_sorted();
-        let risk = risk::assess(request.language, &request.code, &seen, &findings, reading.as_ref());
         Verdict { decision, risk, findings, intent, cwd, proposal }
     }
 
@@ -229,7 +239,19 @@ impl Gate {
         context.seen
     }
 
-    fn apply_rules(&self, context: &mut Context) {
+    /// Whether a person has to agree although no check objects.
+    fn asks_for_its_risk(&self, risk: &Assessment, request: &Request) -> bool {
+        let from = match self.options.confirm_from {
+            ConfirmFrom::Never => return false,
+            ConfirmFrom::Unfenced if request.files.is_some() => return false,
+            ConfirmFrom::Unfenced | ConfirmFrom::Critical => Risk::Critical,
+            ConfirmFrom::High => Risk::High,
+        };
+        risk.requires_confirmation && risk.level >= from && self.options.mode != SafetyMode::Allow
+    }
+
+    /// Applies the lists of the user. Whether the allow list vouches for every command.
+    fn apply_rules(&self, context: &mut Context) -> bool {
         let options = &self.options;
         let mut allowed: Vec<u32> = vec![];
         let mut refused: Vec<Finding> = vec![];
@@ -274,14 +296,27 @@ impl Gate {
             }
             true
         });
+        let all = !vouched.is_empty() && context.seen.iter().all(|seen| vouched.contains(&seen.number));
         refused.into_iter().for_each(|finding| context.findings.push(finding));
+        all
     }
 }
 
 fn is_about_a_program(finding: &Finding) -> bool {
     finding.decision == Decision::Allow
         || matches!(finding.rule, "publish" | "lasting-loss")
-        || finding.check == "system"
+        || matches!(finding.check, "system" | "risk")
+}
+
+fn confirmation(risk: &Assessment, span: ByteSpan) -> Finding {
+    let level = risk.level.name();
+    let message = format!("the risk is {level}: {}", risk.patterns.join(", "));
+    Finding {
+        check: "risk",
+        suggestion: "`safety.confirmFrom` says from which risk on a person is asked",
+        severity: Severity::High,
+        ..by_rule("needs-confirmation", Decision::Ask, span, message, None)
+    }
 }
 
 fn by_rule(

@@ -64,3 +64,59 @@ fn backquotes_and_decoding_are_warned_about() {
     room.run(&["check", "eval \"$(cat script)\""]).expect(10);
     room.run(&["check", "eval 'rm -rf /usr'"]).expect(11);
 }
+
+#[test]
+fn what_is_risky_is_confirmed_where_nothing_holds_it_or_the_configuration_says_so() {
+    let room = Room::new();
+    let risky = ["check", "--language", "python", "import os\nos.system('ls')"];
+    let within = ["check", "python3 -c 'import os; os.system(\"ls\")'"];
+    for (settings, in_code, ordinary) in [
+        ("{}", 0, 0),
+        (r#"{ "safety": { "confirmFrom": "critical" } }"#, 10, 0),
+        (r#"{ "safety": { "confirmFrom": "high" } }"#, 10, 10),
+        (r#"{ "defaultPolicy": "none" }"#, 10, 0),
+        (r#"{ "defaultPolicy": "none", "safety": { "confirmFrom": "never" } }"#, 0, 0),
+    ] {
+        room.configure(settings);
+        for arguments in [&risky[..], &within[..]] {
+            let ran = room.run(arguments).expect(in_code);
+            let asks = ran.stdout.contains("the risk is critical: os.system");
+            assert_eq!(asks, in_code == 10, "{settings}: {}", ran.stdout);
+        }
+        room.run(&["check", "mv a b"]).expect(ordinary);
+        room.run(&["check", "cargo test"]).expect(0);
+    }
+    // A project may ask for more, and never for less.
+    let project = |word: &str| {
+        room.write(".ringfence/sandbox.json", &format!(r#"{{ "safety": {{ "confirmFrom": "{word}" }} }}"#));
+    };
+    room.configure(r#"{ "safety": { "confirmFrom": "critical" } }"#);
+    project("high");
+    room.run(&["check", "mv a b"]).expect(10);
+    project("never");
+    room.run(&risky).expect(10);
+    let ran = room.run(&["run", "--", "python3", "-c", "import os; os.system('echo ran')"]).expect(126);
+    assert!(ran.stderr.contains("[risk/needs-confirmation]"), "{}", ran.stderr);
+}
+
+#[cfg(feature = "mcp")]
+#[tokio::test]
+async fn the_tools_have_risky_code_confirmed_too() {
+    use super::mcp::{Agent, call};
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let code = serde_json::json!({ "language": "python", "code": "import os\nos.system('echo ran > made')" });
+    room.configure(r#"{ "safety": { "confirmFrom": "critical", "approvalTimeoutMs": 200 } }"#);
+    let client = Agent::default().connect(&room).await;
+    let result = call(&client, "run_code", code.clone()).await;
+    assert_eq!((&result["ok"], room.project.join("made").exists()), (&Value::Bool(false), false), "{result}");
+    client.cancel().await.unwrap();
+
+    room.configure("{}");
+    let client = Agent::default().connect(&room).await;
+    let result = call(&client, "run_code", code).await;
+    assert_eq!((&result["ok"], room.project.join("made").exists()), (&Value::Bool(true), true), "{result}");
+    client.cancel().await.unwrap();
+}

@@ -8,6 +8,7 @@ use ringfence_model::config::Strictness;
 
 use crate::code::reading::{CodeReader, Reading};
 use crate::finding::{Decision, Finding, Findings, Rule};
+use crate::risk::Assessment;
 use crate::shell::Cmd;
 use crate::value::Arg;
 
@@ -159,6 +160,8 @@ pub(crate) struct Context {
     pub(crate) cwd: Option<String>,
     /// What the code was read as, if the text is code.
     pub(crate) reading: Option<Reading>,
+    /// The highest risk of code within the text.
+    pub(crate) risk: Option<Assessment>,
     reader: Option<Arc<dyn CodeReader>>,
     number: u32,
 }
@@ -188,6 +191,7 @@ impl Context {
             seen: vec![],
             cwd: None,
             reading: None,
+            risk: None,
             reader,
             number: 0,
         }
@@ -300,9 +304,19 @@ impl Context {
         self.trouble("endless-loop", span, "an endless loop starts processes in the background");
     }
 
+    /// Code within the text has this risk.
+    pub(crate) fn raise(&mut self, risk: Assessment) {
+        if self.risk.as_ref().is_none_or(|known| known.level < risk.level) {
+            self.risk = Some(risk);
+        }
+    }
+
     /// Takes over what was found in code within the text.
-    pub(crate) fn adopt(&mut self, findings: Vec<Finding>, span: Span) {
-        for mut finding in findings {
+    pub(crate) fn adopt(&mut self, inner: Context, span: Span) {
+        if let Some(risk) = inner.risk {
+            self.raise(risk);
+        }
+        for mut finding in inner.findings.into_sorted() {
             finding.span = span.into();
             finding.command = Some(self.number);
             self.findings.push(finding);

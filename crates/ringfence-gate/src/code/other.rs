@@ -119,7 +119,7 @@ pub(crate) fn judge(
             let mut inner = context.fork();
             crate::gate::judge_shell(&literal, place, cwd, level + 1, &mut inner);
             if inner.findings.decision() == Decision::Deny {
-                context.adopt(inner.findings.into_sorted(), whole);
+                context.adopt(inner, whole);
             }
         }
     }

@@ -1,10 +1,16 @@
 //! The checks one by one: what they say, where, and what a refusal is recorded as.
 
 use ringfence_gate::{Decision, Finding, Gate, Options, Request, Verdict};
-use ringfence_model::{Severity, ViolationKind};
+use ringfence_model::{Filesystem, Severity, ViolationKind};
 
 fn judge(code: &str) -> Verdict {
-    Gate::new(Options::default()).judge(&Request::shell(code, "/home/dev", "/home/dev/project"))
+    judge_at(code, "/home/dev/project")
+}
+
+/// In a fence whose rules say nothing.
+fn judge_at(code: &str, project: &str) -> Verdict {
+    let request = Request::shell(code, "/home/dev", project).within(Filesystem::default());
+    Gate::new(Options::default()).judge(&request)
 }
 
 fn found(code: &str, check: &str) -> Vec<Finding> {
@@ -180,9 +186,7 @@ fn removal_by_place() {
 
 #[test]
 fn a_project_in_a_scratch_directory_is_a_project() {
-    let there = |code: &str| {
-        Gate::new(Options::default()).judge(&Request::shell(code, "/home/dev", "/tmp/work/app")).decision
-    };
+    let there = |code: &str| judge_at(code, "/tmp/work/app").decision;
     for whole in [
         "rm -rf .",
         "rm -rf *",
@@ -206,7 +210,10 @@ fn a_project_in_a_scratch_directory_is_a_project() {
 fn more_directories_are_worked_in_like_the_project() {
     let judge = |code: &str, also: &[&str]| {
         let also = also.iter().map(|dir| (*dir).to_owned()).collect();
-        let request = Request { also, ..Request::shell(code, "/home/dev", "/home/dev/project") };
+        let request = Request {
+            also,
+            ..Request::shell(code, "/home/dev", "/home/dev/project").within(Filesystem::default())
+        };
         Gate::new(Options::default()).judge(&request).decision
     };
     let also = ["/home/dev/library"];

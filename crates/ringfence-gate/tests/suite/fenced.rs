@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ringfence_gate::reading::InProcess;
+use ringfence_gate::rules::{CommandRule, List};
 use ringfence_gate::{Decision, Gate, Language, Options, Request, Verdict};
+use ringfence_model::config::{ConfirmFrom, Entry, SafetyMode};
 use ringfence_model::{Filesystem, PathRule};
 
 fn rules(patterns: &[&str]) -> Vec<PathRule> {
@@ -19,6 +21,12 @@ fn files(write: &[&str], read: &[&str]) -> Filesystem {
         private: rules(&["/home/dev", "/tmp"]),
         grants: vec![],
     }
+}
+
+fn judge_by(options: Options, language: Language, code: &str, files: Option<Filesystem>) -> Verdict {
+    let gate = Gate::new(options).reading_code_by(Arc::new(InProcess));
+    let request = Request::new(language, code, "/home/dev", "/home/dev/project");
+    gate.judge(&Request { files: files.map(Arc::new), ..request })
 }
 
 fn judge_in(language: Language, code: &str, project: &str, files: Option<Filesystem>) -> Verdict {
@@ -123,5 +131,54 @@ fn a_secret_that_code_opens_is_named_by_its_path() {
         for finding in secrets {
             assert_eq!(finding.path.as_deref(), Some(key), "{code}: {finding}");
         }
+    }
+}
+
+#[test]
+fn what_is_risky_is_confirmed_where_nothing_holds_it_or_where_that_is_wanted() {
+    use ConfirmFrom::{Critical, High, Never, Unfenced};
+    let critical = (Language::Python, "import os\nos.system('ls')");
+    let dynamic = (Language::Python, "print(eval('1 + 1'))");
+    let within = (Language::Shell, "env python3 -c 'import os; os.system(\"ls\")'");
+    let high = (Language::Shell, "mv a b");
+    let usual = (Language::Shell, "cargo test");
+    for ((language, code), from, in_a_fence, without) in [
+        (critical, Never, Decision::Allow, Decision::Allow),
+        (critical, Unfenced, Decision::Allow, Decision::Ask),
+        (critical, Critical, Decision::Ask, Decision::Ask),
+        (critical, High, Decision::Ask, Decision::Ask),
+        (dynamic, Unfenced, Decision::Allow, Decision::Ask),
+        (within, Unfenced, Decision::Allow, Decision::Ask),
+        (within, Critical, Decision::Ask, Decision::Ask),
+        (high, Unfenced, Decision::Allow, Decision::Allow),
+        (high, Critical, Decision::Allow, Decision::Allow),
+        (high, High, Decision::Ask, Decision::Ask),
+        (usual, High, Decision::Allow, Decision::Allow),
+    ] {
+        let judge = |mode, files| {
+            let options = Options { confirm_from: from, mode, ..Options::default() };
+            judge_by(options, language, code, files)
+        };
+        for (files, want) in [(Some(files(&[], &[])), in_a_fence), (None, without)] {
+            let verdict = judge(SafetyMode::Ask, files.clone());
+            assert_eq!(verdict.decision, want, "{code} from {from:?}: {:?}", verdict.findings);
+            if want == Decision::Ask {
+                assert_eq!(verdict.findings[0].rule, "needs-confirmation", "{code}");
+                assert!(verdict.findings[0].message.starts_with("the risk is "), "{code}");
+            }
+            assert_eq!(judge(SafetyMode::Allow, files).decision, Decision::Allow, "{code}: the mode says so");
+        }
+    }
+}
+
+#[test]
+fn the_allow_list_confirms_what_is_risky() {
+    let allow = vec![CommandRule::parse(&Entry::by_call("mv a"), List::Allow).unwrap()];
+    let options = Options { confirm_from: ConfirmFrom::High, allow, ..Options::default() };
+    for (code, want) in
+        [("mv a b", Decision::Allow), ("mv b c", Decision::Ask), ("mv a b; mv c d", Decision::Ask)]
+    {
+        let verdict = judge_by(options.clone(), Language::Shell, code, Some(files(&[], &[])));
+        assert_eq!(verdict.decision, want, "{code}");
     }
 }

@@ -3,8 +3,8 @@
 
 use ringfence_gate::rules::RuleError;
 use ringfence_gate::{Decision, Gate, Options, Request, Verdict};
-use ringfence_model::ViolationKind;
 use ringfence_model::config::{Entry, SafetyConfig, SafetyMode, Strictness};
+use ringfence_model::{Filesystem, ViolationKind};
 
 fn gate(mode: SafetyMode, allow: &[&str], deny: &[&str], strictness: Strictness) -> Gate {
     let entries = |texts: &[&str]| texts.iter().map(|text| Entry::by_call(*text)).collect();
@@ -14,7 +14,7 @@ fn gate(mode: SafetyMode, allow: &[&str], deny: &[&str], strictness: Strictness)
 }
 
 fn judge(gate: &Gate, code: &str) -> Verdict {
-    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project"))
+    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project").within(Filesystem::default()))
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn listed(allowed: &[&str], blocked: &[&str]) -> Result<Gate, RuleError> {
 }
 
 fn said(gate: &Gate, code: &str) -> Decision {
-    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project")).decision
+    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project").within(Filesystem::default())).decision
 }
 
 #[test]

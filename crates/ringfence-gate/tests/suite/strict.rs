@@ -3,11 +3,11 @@
 use ringfence_gate::checks::built_in;
 use ringfence_gate::{Decision, Finding, Gate, Options, Request, Verdict};
 use ringfence_model::config::Strictness;
-use ringfence_model::{Severity, ViolationKind};
+use ringfence_model::{Filesystem, Severity, ViolationKind};
 
 fn judge(strictness: Strictness, code: &str) -> Verdict {
     let gate = Gate::new(Options { strictness, ..Options::default() });
-    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project"))
+    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project").within(Filesystem::default()))
 }
 
 fn strict(code: &str) -> Verdict {

@@ -27,6 +27,6 @@ pub use resolved::{
 };
 pub use setting::{Positive, Seconds, Setting, Size, Text};
 pub use words::{
-    Ask, GateMode, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope,
-    SessionMode, Strictness, WorkspaceAccess,
+    Ask, ConfirmFrom, GateMode, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision, Profile,
+    SafetyMode, Scope, SessionMode, Strictness, WorkspaceAccess,
 };

@@ -9,8 +9,8 @@ use super::containers::{BrowserSection, DockerSection};
 use super::file::PermanentGrant;
 use super::setting::Text;
 use super::words::{
-    Ask, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode, Strictness,
-    WorkspaceAccess,
+    Ask, ConfirmFrom, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode,
+    Strictness, WorkspaceAccess,
 };
 use crate::{Limits, PolicyMode, RuleLayer, RuleSource};
 
@@ -144,6 +144,7 @@ pub struct SafetyConfig {
     pub denylist: Vec<Entry>,
     pub tool_allowlist: Vec<Entry>,
     pub tool_denylist: Vec<Entry>,
+    pub confirm_from: ConfirmFrom,
     pub approval_timeout_ms: u64,
 }
 
@@ -156,6 +157,7 @@ impl Default for SafetyConfig {
             denylist: vec![],
             tool_allowlist: vec![],
             tool_denylist: vec![],
+            confirm_from: ConfirmFrom::default(),
             approval_timeout_ms: 60_000,
         }
     }

@@ -279,10 +279,13 @@ impl Merge {
             denylist,
             tool_allowlist,
             tool_denylist,
+            confirm_from,
             approval_timeout_ms,
         } = safety;
         self.stricter(o, "safety.gate", gate, |c| &mut c.safety.gate, Ord::max);
         self.stricter(o, "safety.mode", mode, |c| &mut c.safety.mode, Ord::max);
+        let confirm: Target<_> = |c| &mut c.safety.confirm_from;
+        self.stricter(o, "safety.confirmFrom", confirm_from, confirm, Ord::max);
         self.list(o, "safety.denylist", "safety/denylist", denylist, |c| &mut c.safety.denylist);
         self.list(o, "safety.toolDenylist", "safety/toolDenylist", tool_denylist, |c| {
             &mut c.safety.tool_denylist

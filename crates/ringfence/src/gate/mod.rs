@@ -155,7 +155,9 @@ impl Gatekeeper {
 /// The policy of a project whose files are fenced in.
 #[must_use]
 pub fn fenced(setup: &Setup) -> Option<Policy> {
-    let holds = !setup.is_switched_off() && setup.loaded.config.launcher != Launcher::NetworkOnly;
+    let config = &setup.loaded.config;
+    let holds =
+        !setup.is_switched_off() && config.launcher != Launcher::NetworkOnly && config.provider != "none";
     holds.then(|| setup.policy())
 }
 
