@@ -101,7 +101,7 @@
 
 ((call function: (_) @function) @call
  (#set! rule "native-code") (#set! does "ask")
- (#set! names "ctypes.CDLL ctypes.PyDLL ctypes.cdll.* ctypes.util.find_library ctypes.pythonapi.* cffi.FFI cffi.*.dlopen cffi.FFI().dlopen os.dup2 mmap.*")
+ (#set! names "ctypes.CDLL ctypes.PyDLL ctypes.cdll.* ctypes.util.find_library ctypes.pythonapi.* cffi.FFI cffi.*.dlopen cffi.FFI().dlopen os.dup2")
  (#set! reason "functions of the system are called directly"))
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call

@@ -83,3 +83,44 @@ fn a_key_that_code_opens_is_left_to_the_fence_and_told_by_its_path() {
     let findings = checked["findings"].as_array().unwrap();
     assert!(findings.iter().all(|finding| finding["path"] == key), "{checked}");
 }
+
+/// Nobody is there to be asked, and nobody has to be: what is written is in the project, or the fence refuses it.
+#[test]
+fn ordinary_work_with_names_that_only_running_can_tell_runs() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let long = format!("cat > long <<'E'\n{}E\nwc -c < long", "0123456789abcde\n".repeat(6000));
+    for (command, stdout) in [
+        ("for i in $(seq 3); do echo $i > c.$i; done; cat c.*", "1\n2\n3\n"),
+        ("for i in $(seq 3); do echo $i > $i.txt; done; cat ?.txt; rm ?.txt", "1\n2\n3\n"),
+        ("for f in $(ls c.*); do n=$(basename $f .1); echo x > $n.new; done; cat c.3.new", "x\n"),
+        ("for ((i = 0; i < 2; i++)); do echo $i > $i; done; cat 0 1", "0\n1\n"),
+        ("for i in $(seq 3); do rm c.$i; done; ls c.1 2>/dev/null || echo gone", "gone\n"),
+        ("python3 -c 'import mmap; m = mmap.mmap(-1, 4); m.write(b\"ok\"); print(m[:2].decode())'", "ok\n"),
+        (&long, "96000\n"),
+        ("eval \"echo hi\"", "hi\n"),
+    ] {
+        let ran = room.run(&["run", "-c", command]).expect(0);
+        assert_eq!(ran.stdout, stdout, "{command}: {}", ran.stderr);
+    }
+    let shown = room.home.join("outside").to_str().unwrap().to_owned();
+    room.write(room.home.join("outside"), "mine");
+    room.write("target", &shown);
+    room.run(&["run", "-c", "t=$(cat target); echo theirs > $t"]);
+    assert_eq!(std::fs::read_to_string(shown).unwrap(), "mine", "the fence decides where a name leads");
+}
+
+#[test]
+fn what_is_said_about_start_up_files_and_settings_is_true() {
+    let room = Room::new();
+    let said = |command: &str| room.run(&["check", command]).expect(10).stdout;
+    let text = said("cat ~/.bashrc");
+    assert!(text.contains("may hold secrets: tokens are often exported there"), "{text}");
+    let text = said("cat ~/.vscode/settings.json");
+    assert!(text.contains("may hold secrets: extensions of editors keep tokens there"), "{text}");
+    let text = said("echo x > .vscode/settings.json");
+    assert!(text.contains("makes programs run later") && !text.contains("secrets"), "{text}");
+    room.run(&["check", "cat .vscode/settings.json"]).expect(0);
+}

@@ -65,6 +65,9 @@ const RUN_LATER: &[&str] = &[
     "usercustomize.py",
     ".Xresources",
     ".mailcap",
+    ".vscode/settings.json",
+    ".vscode/tasks.json",
+    ".idea",
 ];
 
 /// Files and directories of the system, likewise.
@@ -120,7 +123,7 @@ impl Check for Persistence {
                     path.known(),
                     FILE,
                     target.span,
-                    format!("`{shown}` is run by itself later"),
+                    format!("`{shown}` makes programs run later"),
                 );
             }
             if HISTORIES.iter().any(|name| path.holds(name)) {

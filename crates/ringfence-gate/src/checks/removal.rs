@@ -218,7 +218,11 @@ impl Check for Removal {
         let forced = option('f', "--force");
         for target in targets(cmd) {
             let Some(path) = cmd.path(&target.val) else { continue };
-            judge(&path, cmd.place, &target, report);
+            // Names in the project that only running can tell are for the check of variables.
+            let is_told = path.open && cmd.place.works_in(&path) && super::variable::looks_at(cmd);
+            if !is_told || path.holds(".git") {
+                judge(&path, cmd.place, &target, report);
+            }
             if recursive {
                 manner(&target, forced, report);
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_model::sensitive::{SENSITIVE_NAMES, sensitive_name};
+use ringfence_model::sensitive::{SENSITIVE_NAMES, SensitiveName, sensitive_name};
 use ringfence_model::{Access, ViolationKind};
 
 use super::{Check, Report};
@@ -64,6 +64,9 @@ const MORE: &[&str] = &[
     ".claude.json",
     ".codex/auth.json",
 ];
+
+/// Settings of editors.
+const EDITORS: &[&str] = &[".vscode/settings.json", ".idea/"];
 
 /// Directories and files of the system that hold secrets.
 const SYSTEM: &[&str] = &[
@@ -273,6 +276,8 @@ pub(crate) fn secret(val: &Val, cwd: Option<&str>, place: Place<'_>) -> Option<&
 /// Why a path is secret, by its names or by where it is. Where the project is makes nothing in it a secret.
 fn reason(path: &AbsPath, place: Place<'_>) -> Option<&'static str> {
     match place.projects().find_map(|project| path.inside(project)) {
+        // An editor's settings in a project belong to its repository.
+        Some(inner) if EDITORS.iter().any(|name| inner.holds(name)) => None,
         Some(inner) => by_name(&inner),
         None => by_name(path).or_else(|| by_place(path, place)),
     }
@@ -281,14 +286,25 @@ fn reason(path: &AbsPath, place: Place<'_>) -> Option<&'static str> {
 fn by_name(path: &AbsPath) -> Option<&'static str> {
     if let Some(known) = path.known() {
         if let Some(entry) = sensitive_name(Path::new(&known)) {
-            return (!entry.read_by_tools).then_some(entry.reason);
+            return (!entry.read_by_tools).then(|| why_secret(entry));
         }
     } else if let Some(entry) =
         SENSITIVE_NAMES.iter().find(|entry| !entry.read_by_tools && path.holds(entry.name))
     {
-        return Some(entry.reason);
+        return Some(why_secret(entry));
     }
     MORE.iter().any(|name| path.holds(name)).then_some("credentials or keys are kept there")
+}
+
+/// Why reading a file is asked about. The list it is on is about writing, too.
+fn why_secret(entry: &SensitiveName) -> &'static str {
+    match entry.name {
+        ".bashrc" | ".bash_profile" | ".zshrc" | ".profile" | ".zprofile" => {
+            "tokens are often exported there"
+        }
+        name if EDITORS.contains(&name) => "extensions of editors keep tokens there",
+        _ => entry.reason,
+    }
 }
 
 fn by_place(path: &AbsPath, place: Place<'_>) -> Option<&'static str> {

@@ -66,7 +66,7 @@ impl Check for Variable {
                     }
                 }
             }
-            "rm" | "rmdir" | "unlink" | "shred" | "find" | "rsync" | "srm" | "truncate" => {
+            _ if looks_at(cmd) => {
                 for target in super::removal::targets(cmd) {
                     let relative = cmd.cwd.is_none() && !target.val.prefix().starts_with('/');
                     if target.val.has_unknown() && !is_single_file(cmd, &target.val) || relative {
@@ -94,6 +94,11 @@ impl Check for Variable {
     }
 }
 
+/// Whether what a command removes is looked at here.
+pub(super) fn looks_at(cmd: &Cmd<'_>) -> bool {
+    cmd.is(&["rm", "rmdir", "unlink", "shred", "find", "rsync", "srm", "truncate"])
+}
+
 /// Variables that stand in a word without quotes.
 struct Unquoted(Vec<Span>);
 
@@ -111,17 +116,23 @@ fn is_settled(cmd: &Cmd<'_>, val: &Val) -> bool {
         return true;
     }
     AbsPath::of(val, cmd.cwd).is_some_and(|path| {
-        let in_project = cmd.place.works_below(&path);
-        // `out-$n.txt`: the name is known to begin in the project.
-        let named =
-            cmd.place.works_in(&path) && !val.prefix().is_empty() && !val.prefix().ends_with(['/', '.']);
-        in_project || named || path.within("/tmp") || path.within("/var/tmp")
+        let in_project = cmd.place.works_below(&path) || is_named(cmd, val, &path);
+        in_project || path.within("/tmp") || path.within("/var/tmp")
     })
 }
 
-/// A file below a known directory of the project: `rm -f "build/$name.o"`.
+/// `out-$n.txt`, `c.$n`: the name is known to begin in the project.
+fn is_named(cmd: &Cmd<'_>, val: &Val, path: &AbsPath) -> bool {
+    let begun = val.prefix().rsplit('/').next().unwrap_or_default();
+    cmd.place.works_in(path) && !matches!(begun, "" | "." | "..")
+}
+
+/// A file of the project, by its directory or the beginning of its name: `rm -f "build/$name.o" "c.$n"`.
 fn is_single_file(cmd: &Cmd<'_>, val: &Val) -> bool {
     let recursive = crate::shell::args::has_option(cmd.rest(), Options::default(), 'r', "--recursive")
-        || crate::shell::args::has_option(cmd.rest(), Options::default(), 'R', "--recursive");
-    !recursive && AbsPath::of(val, cmd.cwd).is_some_and(|path| cmd.place.works_below(&path))
+        || crate::shell::args::has_option(cmd.rest(), Options::default(), 'R', "--recursive")
+        || cmd.is(&["find", "rsync"]);
+    !recursive
+        && AbsPath::of(val, cmd.cwd)
+            .is_some_and(|path| cmd.place.works_below(&path) || is_named(cmd, val, &path))
 }

@@ -182,3 +182,60 @@ fn the_allow_list_confirms_what_is_risky() {
         assert_eq!(verdict.decision, want, "{code}");
     }
 }
+
+#[test]
+fn names_that_begin_in_the_project_are_settled() {
+    use Decision::{Allow, Ask, Deny};
+    for (code, without, in_a_fence) in [
+        ("for i in $(seq 3); do echo $i > c.$i; done", Allow, Allow),
+        ("for i in $(seq 3); do echo $i > a/../c.$i; done", Allow, Allow),
+        ("for i in $(seq 3); do rm -f c.$i; done", Allow, Allow),
+        ("rm -f \"build/$name.o\"", Allow, Allow),
+        ("rm -rf \"build/$name\"", Ask, Ask),
+        ("rm -rf c.$i", Ask, Ask),
+        ("find build/$name -delete", Ask, Ask),
+        ("rm -f .git/$name", Ask, Ask),
+        ("rm -f /etc/$name", Deny, Deny),
+        ("rm -f ../other/$name", Ask, Ask),
+        ("echo x > ../c.$i", Ask, Ask),
+        ("echo x > $i", Ask, Ask),
+        // Where such a name leads the fence sees.
+        ("echo x > .$i", Ask, Allow),
+        ("echo x > ..$i", Ask, Allow),
+    ] {
+        let verdict = judge_in(Language::Shell, code, "/home/dev/project", None);
+        assert_eq!(verdict.decision, without, "{code}: {:?}", verdict.findings);
+        assert_eq!(judge(code, files(&[], &[])), in_a_fence, "{code}");
+    }
+}
+
+#[test]
+fn a_long_text_and_a_mapped_file_are_ordinary() {
+    let long = format!("cat > data.txt <<'E'\n{}E\n", "0123456789abcdef\n".repeat(7000));
+    assert!(long.len() > 100_000);
+    assert_eq!(judge(&long, files(&[], &[])), Decision::Allow);
+    let mapped =
+        "import mmap\nwith open('a', 'r+b') as f:\n    m = mmap.mmap(f.fileno(), 0)\n    m.close()\n";
+    let verdict = judge_in(Language::Python, mapped, "/home/dev/project", Some(files(&[], &[])));
+    assert_eq!(verdict.decision, Decision::Allow, "{:?}", verdict.findings);
+}
+
+#[test]
+fn what_is_said_about_a_file_is_true() {
+    for (code, want) in [
+        ("cat ~/.bashrc", "`/home/dev/.bashrc` may hold secrets: tokens are often exported there"),
+        ("cat ~/.vscode/settings.json", "may hold secrets: extensions of editors keep tokens there"),
+        ("echo x >> ~/.bashrc", "`/home/dev/.bashrc` makes programs run later"),
+        (
+            "echo x > .vscode/settings.json",
+            "`/home/dev/project/.vscode/settings.json` makes programs run later",
+        ),
+    ] {
+        let verdict = judge_in(Language::Shell, code, "/home/dev/project", None);
+        let asks: Vec<_> = verdict.findings.iter().map(ToString::to_string).collect();
+        assert!(asks.iter().any(|text| text.contains(want)), "{code}: {asks:?}");
+    }
+    for code in ["cat .vscode/settings.json", "ls .idea"] {
+        assert_eq!(judge(code, files(&[], &[])), Decision::Allow, "{code}");
+    }
+}
