@@ -78,7 +78,7 @@ pub struct Request {
     /// The file rules of the fence that it would run in; none when nothing holds it. They only ever take findings
     /// away: what they allow on purpose is nobody else's to refuse.
     pub files: Option<Arc<Filesystem>>,
-    /// Whether more is wanted than the sandbox gives; a person is asked then.
+    /// Whether the request asks for more than the sandbox gives; a person is asked then.
     pub escalated: bool,
 }
 
@@ -206,7 +206,7 @@ impl Gate {
         let vouched = request.language == Language::Shell && self.apply_rules(&mut context);
         let whole = ByteSpan { start: 0, end: u32::try_from(request.code.len()).unwrap_or(u32::MAX) };
         if request.escalated {
-            let message = "more is wanted than the sandbox gives";
+            let message = "the request asks for more than the sandbox gives";
             context.findings.push(by_rule("escalation", Decision::Ask, whole, message.to_owned(), None));
         }
         if self.options.mode == SafetyMode::Deny && request.language != Language::Shell {

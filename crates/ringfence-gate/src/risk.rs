@@ -300,7 +300,7 @@ fn shell(seen: &[Seen], findings: &[Finding]) -> Assessment {
         hits.push((Risk::Critical, "fork bomb"));
     }
     if ruled("pipe-to-shell") || ruled("write-to-disk") || ruled("write-to-device") {
-        hits.push((Risk::Critical, "a shell is fed, or a device written"));
+        hits.push((Risk::Critical, "a shell runs unknown input, or a device is written"));
     }
     if seen.is_empty() {
         hits.push((Risk::Medium, "no command"));

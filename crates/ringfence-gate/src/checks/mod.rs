@@ -237,7 +237,7 @@ impl Context {
 
     pub(crate) fn unreadable(&mut self, error: &ringfence_bash::Error, outer: Option<Span>) {
         self.each(outer, None, |check, report| check.unreadable(error, report));
-        let message = format!("the text cannot be read: {}", error.message());
+        let message = format!("the command cannot be parsed: {}", error.message());
         self.trouble("unparseable", outer.unwrap_or_else(|| error.span()), &message);
     }
 

@@ -51,9 +51,13 @@ impl Check for Pattern {
             // A text that is known is judged like any other.
             let is_known = cmd.rest().iter().all(|arg| arg.known().is_some());
             if is_known && report.strictness != Strictness::Strict {
-                report.add(KNOWN_EVAL, cmd.span, "`eval` runs a text");
+                report.add(KNOWN_EVAL, cmd.span, "`eval` runs text as a command");
             } else {
-                report.add(report.by_strictness(EVAL), cmd.span, "`eval` runs a text that was put together");
+                report.add(
+                    report.by_strictness(EVAL),
+                    cmd.span,
+                    "`eval` runs text that is not known before it runs",
+                );
             }
         } else if NETWORK_TOOLS.contains(&name) {
             report.add(NETWORK, cmd.span, format!("`{name}` uses the network"));
@@ -64,14 +68,14 @@ impl Check for Pattern {
                 arg.val.prefix().starts_with("-d") || arg.val.prefix().starts_with("--d") || arg.is("-D")
             })
         {
-            report.add(DECODE, cmd.span, "a text is decoded");
+            report.add(DECODE, cmd.span, "`base64` decodes text");
         } else if crate::is_shell(name)
             && cmd
                 .rest()
                 .iter()
                 .any(|arg| arg.val.prefix().starts_with('-') && arg.val.prefix().ends_with('c'))
         {
-            report.add(SHELL, cmd.span, format!("`{name} -c` runs a text"));
+            report.add(SHELL, cmd.span, format!("`{name} -c` runs text as a command"));
         }
     }
 }

@@ -64,11 +64,11 @@ const CRITICAL_RULE: Rule = Rule::deny("critical-path", "remove files of the pro
 const HOME: Rule = Rule::deny("home-directory", "remove files of the project by name");
 const OUTSIDE: Rule =
     Rule::ask("outside-project", "remove only what is in the project, or let a person decide");
-const PROJECT: Rule = Rule::ask("whole-project", "name what is to go");
+const PROJECT: Rule = Rule::ask("whole-project", "name the files to be removed");
 const SCRATCH_RULE: Rule = Rule::note("scratch", "").at(Severity::Medium);
 
 const PARENT: Rule = Rule::note("parent-path", "name the directory itself").at(Severity::Critical);
-const PATTERN: Rule = Rule::deny("strict-wildcard", "name what is to go").at(Severity::High);
+const PATTERN: Rule = Rule::deny("strict-wildcard", "name the files to be removed").at(Severity::High);
 const RECURSIVE: Rule = Rule::note("recursive", "").at(Severity::Medium);
 
 /// What becomes of a path when it is removed.
@@ -229,7 +229,7 @@ impl Check for Removal {
         }
         if cmd.is(&["rm", "srm"]) && has_option(cmd.rest(), Options::default(), '\u{0}', "--no-preserve-root")
         {
-            report.add(CRITICAL_RULE, cmd.span, "`--no-preserve-root` has one use");
+            report.add(CRITICAL_RULE, cmd.span, "`--no-preserve-root` is for removing everything");
         }
         if cmd.is(&["shred", "gshred", "wipe", "srm"]) && cmd.args.len() > 1 {
             let rule = Rule::ask("shred", "remove the file; what is shredded cannot come back");
@@ -266,7 +266,7 @@ fn judge(path: &AbsPath, place: Place<'_>, target: &Arg, report: &mut Report<'_>
         Zone::Home => report.add(HOME, target.span, format!("`{shown}` is a whole home directory")),
         Zone::Outside => report.add(OUTSIDE, target.span, format!("`{shown}` is outside of the project")),
         Zone::Project => {
-            report.add(PROJECT, target.span, format!("`{shown}` is the project, or its history"))
+            report.add(PROJECT, target.span, format!("`{shown}` is the whole project or its history"))
         }
         Zone::Scratch => {
             report.add(SCRATCH_RULE, target.span, format!("`{shown}` is outside of the project"))

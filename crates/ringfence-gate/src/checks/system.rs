@@ -17,7 +17,7 @@ const SOCKET: Rule = Rule::ask("raw-connection", "use a tool whose hosts can be 
 const ATTACH: Rule = Rule::ask("attach", "start the program under the debugger instead");
 const PUSH: Rule =
     Rule::ask("force-push", "push without force, or with --force-with-lease to a branch of your own");
-const SHARE: Rule = Rule::ask("lasting-loss", "name what is to go");
+const SHARE: Rule = Rule::ask("lasting-loss", "name the files to be removed");
 
 const ACCOUNTS: &[&str] = &[
     "useradd",

@@ -50,7 +50,7 @@ impl Check for Variable {
                 report.add(
                     redirect,
                     target.span,
-                    format!("the file that is written cannot be told: `{}`", target.show()),
+                    format!("the file to be written is not known before it runs: `{}`", target.show()),
                 );
             }
         }
@@ -61,7 +61,10 @@ impl Check for Variable {
                         report.add(
                             redirect,
                             target.span,
-                            format!("the file that is written cannot be told: `{}`", target.show()),
+                            format!(
+                                "the file to be written is not known before it runs: `{}`",
+                                target.show()
+                            ),
                         );
                     }
                 }
@@ -73,7 +76,10 @@ impl Check for Variable {
                         report.add(
                             remove,
                             target.span,
-                            format!("what is removed cannot be told: `{}`", target.show()),
+                            format!(
+                                "the files to be removed are not known before it runs: `{}`",
+                                target.show()
+                            ),
                         );
                     }
                 }
@@ -84,7 +90,10 @@ impl Check for Variable {
                         report.add(
                             CHANGE,
                             target.span,
-                            format!("what is changed cannot be told: `{}`", target.show()),
+                            format!(
+                                "the files to be changed are not known before it runs: `{}`",
+                                target.show()
+                            ),
                         );
                     }
                 }
