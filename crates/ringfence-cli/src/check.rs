@@ -119,6 +119,9 @@ fn to_json(id: Option<Value>, verdict: &Verdict) -> Value {
         "intent": verdict.intent,
         "findings": verdict.findings,
     });
+    if let Some(category) = verdict.category {
+        value["category"] = json!(category);
+    }
     if let Some(proposal) = &verdict.proposal {
         value["proposal"] = json!(proposal);
     }

@@ -11,7 +11,7 @@ use crate::code::reading::CodeReader;
 use crate::code::{self, Language};
 use crate::finding::{ByteSpan, Decision, Finding};
 use crate::programs;
-use crate::risk::{self, Assessment, Risk};
+use crate::risk::{self, Assessment, Category, Risk};
 use crate::rules::{self, CommandRule, List, RuleError};
 use crate::shell::{Eval, Place};
 
@@ -127,6 +127,9 @@ pub struct Verdict {
     pub decision: Decision,
     /// How risky it is, and where it should run.
     pub risk: Assessment,
+    /// What a shell command does to the world; none for other languages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<Category>,
     /// Why, strictest first.
     pub findings: Vec<Finding>,
     /// What the text does, in a few words: the programs it runs.
@@ -229,7 +232,8 @@ impl Gate {
         let intent = intent(request.language, &context.seen);
         let cwd = context.cwd.take();
         let findings = context.findings.into_sorted();
-        Verdict { decision, risk, findings, intent, cwd, proposal }
+        let category = (request.language == Language::Shell).then(|| Category::of(risk.level, decision));
+        Verdict { decision, risk, category, findings, intent, cwd, proposal }
     }
 
     /// Every command of a shell text, with its words resolved.

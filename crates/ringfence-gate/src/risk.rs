@@ -39,6 +39,28 @@ impl Risk {
     }
 }
 
+/// What a shell command does to the world, in three words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Looks, and changes nothing.
+    ShellSafe,
+    /// May change something.
+    ShellWrite,
+    /// Is refused, asked about, or of critical risk.
+    ShellDangerous,
+}
+
+impl Category {
+    pub(crate) fn of(level: Risk, decision: Decision) -> Self {
+        match (decision, level) {
+            (Decision::Ask | Decision::Deny, _) | (_, Risk::Critical) => Self::ShellDangerous,
+            (Decision::Allow, Risk::Safe) => Self::ShellSafe,
+            (Decision::Allow, Risk::Low | Risk::Medium | Risk::High) => Self::ShellWrite,
+        }
+    }
+}
+
 /// Where code runs. From weakest to strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

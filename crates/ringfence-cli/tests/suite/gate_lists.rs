@@ -120,3 +120,22 @@ async fn the_tools_have_risky_code_confirmed_too() {
     assert_eq!((&result["ok"], room.project.join("made").exists()), (&Value::Bool(true), true), "{result}");
     client.cancel().await.unwrap();
 }
+
+#[test]
+fn a_shell_command_has_a_category() {
+    let room = Room::new();
+    let of =
+        |arguments: &[&str]| room.run(&[&["check", "--json"], arguments].concat()).json()["category"].clone();
+    for (command, want) in [
+        ("ls -l | head", "shell_safe"),
+        ("cargo build", "shell_write"),
+        ("mv a b", "shell_write"),
+        ("echo x > f", "shell_write"),
+        ("cat .env", "shell_dangerous"),
+        ("rm -rf /usr", "shell_dangerous"),
+        ("python3 -c 'import os; os.system(\"ls\")'", "shell_dangerous"),
+    ] {
+        assert_eq!(of(&[command]), want, "{command}");
+    }
+    assert_eq!(of(&["--language", "python", "print(1)"]), Value::Null);
+}
