@@ -6,6 +6,7 @@ mod names;
 mod other;
 mod queries;
 pub mod reading;
+mod steps;
 mod tree;
 
 use ringfence_bash::Span;
