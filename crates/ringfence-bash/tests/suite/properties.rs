@@ -1,6 +1,7 @@
 //! Properties over generated texts.
 
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use ringfence_bash::{Extglob, Options, parse_with};
 
 use super::{bash, spans};
@@ -203,7 +204,14 @@ fn soup() -> impl Strategy<Value = String> {
 fn cases(usual: u32) -> ProptestConfig {
     let cases =
         std::env::var("RINGFENCE_BASH_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..ProptestConfig::default() }
+    // Each failure is kept as a seed that is tried first from then on, and is to be committed with what mends it.
+    let seeds = FileFailurePersistence::Direct("tests/data/properties.seeds");
+    ProptestConfig {
+        cases,
+        failure_persistence: Some(Box::new(seeds)),
+        max_shrink_iters: 4_000,
+        ..ProptestConfig::default()
+    }
 }
 
 fn check_sound(bytes: &[u8]) -> Result<(), TestCaseError> {
