@@ -98,6 +98,7 @@ fn ordinary_work_with_names_that_only_running_can_tell_runs() {
         ("for f in $(ls c.*); do n=$(basename $f .1); echo x > $n.new; done; cat c.3.new", "x\n"),
         ("for ((i = 0; i < 2; i++)); do echo $i > $i; done; cat 0 1", "0\n1\n"),
         ("for i in $(seq 3); do rm c.$i; done; ls c.1 2>/dev/null || echo gone", "gone\n"),
+        ("touch u.1 u.2; for f in $(ls u.*); do rm $f; done; ls u.1 2>/dev/null || echo gone", "gone\n"),
         ("python3 -c 'import mmap; m = mmap.mmap(-1, 4); m.write(b\"ok\"); print(m[:2].decode())'", "ok\n"),
         (&long, "96000\n"),
         ("eval \"echo hi\"", "hi\n"),
@@ -108,7 +109,8 @@ fn ordinary_work_with_names_that_only_running_can_tell_runs() {
     let shown = room.home.join("outside").to_str().unwrap().to_owned();
     room.write(room.home.join("outside"), "mine");
     room.write("target", &shown);
-    room.run(&["run", "-c", "t=$(cat target); echo theirs > $t"]);
+    room.run(&["run", "-c", "t=$(cat target); echo theirs > $t; rm -f $t"]);
+    room.run(&["run", "-c", "t=$(cat target); rm -rf $t"]).expect(126);
     assert_eq!(std::fs::read_to_string(shown).unwrap(), "mine", "the fence decides where a name leads");
 }
 

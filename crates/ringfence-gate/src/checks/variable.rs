@@ -8,12 +8,14 @@ use super::{Check, Report};
 use crate::finding::Rule;
 use crate::path::AbsPath;
 use crate::shell::Cmd;
-use crate::shell::args::{Options, operands};
+use crate::shell::args::{Options, has_option, operands};
 use crate::value::Val;
 
 const REDIRECT: Rule =
     Rule::ask("redirect-to-variable", "set the variable in the same text, or write the file's name");
 const REMOVE: Rule = Rule::ask("remove-variable", "set the variable in the same text, or write the names");
+const REMOVE_FILE: Rule =
+    Rule::ask("remove-file-variable", "set the variable in the same text, or write the name");
 const CHANGE: Rule = Rule::note("chmod-variable", "write the names").at(Severity::Medium);
 
 const UNQUOTED: Rule = Rule::note("unquoted-variable", "put the variable into double quotes");
@@ -42,7 +44,7 @@ impl Check for Variable {
     }
 
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
-        let (redirect, remove) = (report.by_strictness(REDIRECT), report.by_strictness(REMOVE));
+        let redirect = report.by_strictness(REDIRECT);
         for redir in cmd.redirs.iter().filter(|redir| redir.writes()) {
             if let Some(target) = &redir.target
                 && !is_settled(cmd, &target.val)
@@ -73,8 +75,10 @@ impl Check for Variable {
                 for target in super::removal::targets(cmd) {
                     let relative = cmd.cwd.is_none() && !target.val.prefix().starts_with('/');
                     if target.val.has_unknown() && !is_single_file(cmd, &target.val) || relative {
+                        let is_tree = takes_trees(cmd) || target.val.has_glob();
+                        let rule = if is_tree { REMOVE } else { REMOVE_FILE };
                         report.add(
-                            remove,
+                            report.by_strictness(rule),
                             target.span,
                             format!(
                                 "the files to be removed are not known before it runs: `{}`",
@@ -138,10 +142,13 @@ fn is_named(cmd: &Cmd<'_>, val: &Val, path: &AbsPath) -> bool {
 
 /// A file of the project, by its directory or the beginning of its name: `rm -f "build/$name.o" "c.$n"`.
 fn is_single_file(cmd: &Cmd<'_>, val: &Val) -> bool {
-    let recursive = crate::shell::args::has_option(cmd.rest(), Options::default(), 'r', "--recursive")
-        || crate::shell::args::has_option(cmd.rest(), Options::default(), 'R', "--recursive")
-        || cmd.is(&["find", "rsync"]);
-    !recursive
+    !takes_trees(cmd)
         && AbsPath::of(val, cmd.cwd)
             .is_some_and(|path| cmd.place.works_below(&path) || is_named(cmd, val, &path))
+}
+
+/// Whether a command removes what is below a directory, too.
+fn takes_trees(cmd: &Cmd<'_>) -> bool {
+    let option = |letter| has_option(cmd.rest(), Options::default(), letter, "--recursive");
+    option('r') || option('R') || cmd.is(&["find", "rsync"])
 }

@@ -163,7 +163,8 @@ pub fn fenced(setup: &Setup) -> Option<Policy> {
 
 /// Whether everything that would be asked about is what a fence with these rules refuses, and asks about itself: a
 /// file on the deny list, a file that cannot be written, or, where it holds those, a connection. A file that a person
-/// granted was asked about before. Which file a variable names, the fence sees when it is written.
+/// granted was asked about before. Which file a variable names, the fence sees when it is
+/// written or removed.
 #[must_use]
 pub fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: bool) -> bool {
     let held = |path: &String| {
@@ -178,7 +179,7 @@ pub fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connection
             finding.path.as_ref().is_some_and(is_unwritable)
         }
         ("system", "raw-connection") => holds_connections,
-        ("dangerous_variable", "redirect-to-variable") => true,
+        ("dangerous_variable", "redirect-to-variable" | "remove-file-variable") => true,
         _ => false,
     })
 }
