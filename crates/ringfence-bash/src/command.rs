@@ -89,6 +89,10 @@ impl Parser<'_> {
                 // Bash reads this text a second time, and loses track of the bodies.
                 return Err(self.unsupported(inside, "a here-document after `((`"));
             }
+            if self.byte(close + 1).is_some_and(|byte| !byte.is_ascii()) {
+                // Bash takes one byte back of a character that has more, and reads another text then.
+                return Err(self.unsupported(close, "a character beyond ASCII behind the inner `)` of `((`"));
+            }
             if self.continuation(close + 1) {
                 // Bash does not join these lines when it decides, but does later.
                 return Err(self.unsupported(close, "a line continuation inside `))`"));

@@ -69,7 +69,7 @@ impl Parser<'_> {
         // Where brackets inside begin; their extents are known when they close, so
         // that brackets in brackets are not searched once for each level.
         let mut inner = Vec::new();
-        let (mut dollar, mut angle) = (false, false);
+        let (mut dollar, mut angle, mut second_angle) = (false, false, false);
         loop {
             self.tick()?;
             if self.continuation(at) {
@@ -79,9 +79,10 @@ impl Parser<'_> {
             let Some(byte) = self.byte(at) else {
                 return Err(self.unterminated(start.saturating_sub(1), kind.name()));
             };
-            let (was_dollar, was_angle) = (dollar, angle);
+            let (was_dollar, was_angle, was_second) = (dollar, angle, second_angle);
             dollar = byte == b'$' && !was_dollar;
             angle = matches!(byte, b'<' | b'>') && !was_angle;
+            second_angle = matches!(byte, b'<' | b'>') && was_angle;
             at = match byte {
                 b'\\' => at + 2,
                 _ if byte == close => {
@@ -100,6 +101,10 @@ impl Parser<'_> {
                     self.skip_paren(at + 1)?
                 }
                 b'(' if was_angle && kind.nests_all() => self.skip_paren(at + 1)?,
+                // Bash's reader takes `><(` for no substitution, and what expands the word later for one.
+                b'(' if was_second && kind == Bracket::Param => {
+                    return Err(self.unsupported(at, "a substitution right behind `<` or `>` in `${`"));
+                }
                 b'{' if was_dollar && kind.nests_all() => self.extent(Bracket::Param, at + 1)? + 1,
                 b'[' if was_dollar && kind.nests_all() => self.extent(Bracket::OldArith, at + 1)? + 1,
                 _ => {

@@ -85,8 +85,8 @@ pub use word::{
     ValueOp, Word,
 };
 
-/// The most bytes that a text may have.
-pub const MAX_BYTES: usize = 64 * 1024;
+/// The most bytes that a text may have: what Linux takes as one argument.
+pub const MAX_BYTES: usize = 128 * 1024;
 
 /// The most levels that constructs may be nested.
 pub const MAX_DEPTH: usize = 64;

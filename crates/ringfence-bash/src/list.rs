@@ -229,7 +229,14 @@ impl Parser<'_> {
                 Some(Pipe::Stdout) => self.skip(1),
                 Some(Pipe::StdoutAndStderr) => self.skip(2),
             }
+            let behind = self.pos;
             self.newlines()?;
+            // Elsewhere behind a pipe `time` is a command like any other.
+            let reserved =
+                pipe == Some(Pipe::StdoutAndStderr) && self.bytes(behind, self.pos).contains(&b'\n');
+            if reserved && self.at_word(b"time") {
+                return Err(self.unexpected("a command"));
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::BufRead as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use ringfence::config::EnvMap;
 use ringfence::model::config::ConfigFile;
@@ -29,11 +30,13 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode> {
     let gate = ringfence::gate::gate_of(&setup)?.reading_code_by(crate::gate::reader());
     let home = args.home.clone().unwrap_or_else(|| setup.home.to_string_lossy().into_owned());
     let cwd = args.cwd.clone().unwrap_or_else(|| setup.project.to_string_lossy().into_owned());
+    let files = ringfence::gate::fenced(&setup).map(|policy| Arc::new(policy.filesystem));
+    let request = Request { files, ..Request::new(language(&args.language), "", home, cwd) };
     if args.jsonl {
-        return lines(&gate, &args.language, &home, &cwd);
+        return lines(&gate, &request);
     }
     let code = args.code.clone().unwrap_or_default();
-    let verdict = gate.judge(&Request::new(language(&args.language), code.clone(), home, cwd));
+    let verdict = gate.judge(&Request { code: code.clone(), ..request });
     if args.json {
         output::print_json(&to_json(None, &verdict))?;
     } else {
@@ -83,7 +86,8 @@ struct Line {
     cwd: Option<String>,
 }
 
-fn lines(gate: &Gate, default_language: &str, home: &str, cwd: &str) -> Result<ExitCode> {
+/// `template`: everything that a line does not say.
+fn lines(gate: &Gate, template: &Request) -> Result<ExitCode> {
     let cannot_read = |error: std::io::Error| {
         Error::new(ErrorKind::Validation, "cannot read standard input").caused_by(error)
     };
@@ -95,8 +99,9 @@ fn lines(gate: &Gate, default_language: &str, home: &str, cwd: &str) -> Result<E
         let line: Line = serde_json::from_str(&line).map_err(|error| {
             Error::new(ErrorKind::Validation, format!("a line is not as expected: {error}"))
         })?;
-        let language = language(line.language.as_deref().unwrap_or(default_language));
-        let request = Request::new(language, line.code, home, line.cwd.as_deref().unwrap_or(cwd));
+        let mut request = Request { code: line.code, ..template.clone() };
+        request.language = line.language.as_deref().map_or(request.language, language);
+        request.cwd = line.cwd.unwrap_or(request.cwd);
         let verdict = gate.judge(&request);
         output::print_json_lines([to_json(Some(line.id), &verdict)])?;
     }
@@ -110,6 +115,9 @@ fn to_json(id: Option<Value>, verdict: &Verdict) -> Value {
         "intent": verdict.intent,
         "findings": verdict.findings,
     });
+    if let Some(category) = verdict.category {
+        value["category"] = json!(category);
+    }
     if let Some(proposal) = &verdict.proposal {
         value["proposal"] = json!(proposal);
     }

@@ -35,6 +35,8 @@ mod suite {
     pub(crate) mod fence_tripwire;
     pub(crate) mod fence_verdicts;
     pub(crate) mod gate;
+    pub(crate) mod gate_fenced;
+    pub(crate) mod gate_lists;
     pub(crate) mod gate_reader;
     pub(crate) mod interactive;
     pub(crate) mod launchers;

@@ -33,7 +33,7 @@
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
  (#set! rule "dynamic-import") (#set! does "import")
  (#set! names "require import *.require *.getBuiltinModule")
- (#set! reason "which module is loaded cannot be told"))
+ (#set! reason "the module to be loaded is not known before it runs"))
 
 ([(member_expression) (identifier) (subscript_expression)] @reference
  (#set! rule "passed-around") (#set! does "reference")
@@ -113,4 +113,4 @@
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
  (#set! rule "passed-around") (#set! does "member")
  (#set! names "Reflect.get Reflect.apply Reflect.construct Object.entries Object.values")
- (#set! reason "which function of a powerful module is meant cannot be told"))
+ (#set! reason "the function of a powerful module is not known before it runs"))

@@ -37,7 +37,7 @@
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
  (#set! rule "dynamic-import") (#set! does "import")
  (#set! names "__import__ importlib.import_module importlib.__import__ builtins.__import__")
- (#set! reason "which module is loaded cannot be told"))
+ (#set! reason "the module to be loaded is not known before it runs"))
 
 ((attribute attribute: (identifier) @name) @call
  (#any-of? @name "__subclasses__" "__bases__" "__mro__" "__globals__" "__builtins__" "__code__" "__closure__" "__getattribute__" "__loader__")
@@ -101,7 +101,7 @@
 
 ((call function: (_) @function) @call
  (#set! rule "native-code") (#set! does "ask")
- (#set! names "ctypes.CDLL ctypes.PyDLL ctypes.cdll.* ctypes.util.find_library ctypes.pythonapi.* cffi.FFI cffi.*.dlopen cffi.FFI().dlopen os.dup2 mmap.*")
+ (#set! names "ctypes.CDLL ctypes.PyDLL ctypes.cdll.* ctypes.util.find_library ctypes.pythonapi.* cffi.FFI cffi.*.dlopen cffi.FFI().dlopen os.dup2")
  (#set! reason "functions of the system are called directly"))
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
@@ -152,4 +152,4 @@
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
  (#set! rule "passed-around") (#set! does "member")
  (#set! names "getattr builtins.getattr")
- (#set! reason "which function of a powerful module is meant cannot be told"))
+ (#set! reason "the function of a powerful module is not known before it runs"))

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use ringfence_model::config::{Entry, SafetyConfig, SafetyMode, Strictness};
-use ringfence_model::{Severity, ViolationKind};
+use ringfence_model::config::{ConfirmFrom, Entry, SafetyConfig, SafetyMode, Strictness};
+use ringfence_model::{Filesystem, Severity, ViolationKind};
 use serde::Serialize;
 
 use crate::checks::{self, Check, Context, Seen};
 use crate::code::reading::CodeReader;
 use crate::code::{self, Language};
 use crate::finding::{ByteSpan, Decision, Finding};
-use crate::risk::{self, Assessment};
+use crate::programs;
+use crate::risk::{self, Assessment, Category, Risk};
 use crate::rules::{self, CommandRule, List, RuleError};
 use crate::shell::{Eval, Place};
 
@@ -25,8 +26,10 @@ pub struct Options {
     pub allow: Vec<CommandRule>,
     /// Commands that are refused without asking.
     pub deny: Vec<CommandRule>,
-    /// When not empty: commands that none of these mentions are refused.
+    /// When not empty: commands that none of these mentions are refused, and one runs at a time, without operators.
     pub only: Vec<CommandRule>,
+    /// From which risk on a person is asked about what no check objects to.
+    pub confirm_from: ConfirmFrom,
 }
 
 impl Options {
@@ -41,16 +44,17 @@ impl Options {
             allow: read(&safety.allowlist, List::Allow)?,
             deny: read(&safety.denylist, List::Deny)?,
             only: vec![],
+            confirm_from: safety.confirm_from,
         })
     }
 
     /// Takes over the lists of what may run at all (`allowedCommands`, `blockedCommands`).
     pub fn restricted_to(mut self, allowed: &[Entry], blocked: &[Entry]) -> Result<Self, RuleError> {
         for entry in blocked {
-            self.deny.push(CommandRule::parse(entry, List::Deny)?);
+            self.deny.extend(programs::rules(entry, List::Deny)?);
         }
         for entry in allowed {
-            self.only.push(CommandRule::parse(entry, List::Allow)?);
+            self.only.extend(programs::rules(entry, List::Allow)?);
         }
         Ok(self)
     }
@@ -71,7 +75,10 @@ pub struct Request {
     pub project: Option<String>,
     /// More directories that are worked in like the project.
     pub also: Vec<String>,
-    /// Whether more is wanted than the sandbox gives; a person is asked then.
+    /// The file rules of the fence that it would run in; none when nothing holds it. They only ever take findings
+    /// away: what they allow on purpose is nobody else's to refuse.
+    pub files: Option<Arc<Filesystem>>,
+    /// Whether the request asks for more than the sandbox gives; a person is asked then.
     pub escalated: bool,
 }
 
@@ -90,8 +97,16 @@ impl Request {
             home: home.into(),
             project: None,
             also: vec![],
+            files: None,
             escalated: false,
         }
+    }
+
+    /// The same request, for a fence with these file rules.
+    #[must_use]
+    pub fn within(mut self, files: impl Into<Arc<Filesystem>>) -> Self {
+        self.files = Some(files.into());
+        self
     }
 
     fn known_cwd(&self) -> Option<&str> {
@@ -112,6 +127,9 @@ pub struct Verdict {
     pub decision: Decision,
     /// How risky it is, and where it should run.
     pub risk: Assessment,
+    /// What a shell command does to the world; none for other languages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<Category>,
     /// Why, strictest first.
     pub findings: Vec<Finding>,
     /// What the text does, in a few words: the programs it runs.
@@ -179,7 +197,8 @@ impl Gate {
     }
 
     fn context(&self) -> Context {
-        Context::new(Arc::clone(&self.checks), self.options.strictness, self.reader.clone())
+        let listed = !self.options.only.is_empty();
+        Context::new(Arc::clone(&self.checks), self.options.strictness, listed, self.reader.clone())
     }
 
     /// Judges one request. The same request always gets the same verdict.
@@ -187,17 +206,20 @@ impl Gate {
         let mut context = self.context();
         let place = Place::from(request);
         code::judge(request.language, &request.code, place, request.known_cwd(), 0, &mut context);
-        if request.language == Language::Shell {
-            self.apply_rules(&mut context);
-        }
+        let vouched = request.language == Language::Shell && self.apply_rules(&mut context);
         let whole = ByteSpan { start: 0, end: u32::try_from(request.code.len()).unwrap_or(u32::MAX) };
         if request.escalated {
-            let message = "more is wanted than the sandbox gives";
+            let message = "the request asks for more than the sandbox gives";
             context.findings.push(by_rule("escalation", Decision::Ask, whole, message.to_owned(), None));
         }
         if self.options.mode == SafetyMode::Deny && request.language != Language::Shell {
             let message = "the mode is `deny`, and lists are for shell commands";
             context.findings.push(by_rule("mode", Decision::Deny, whole, message.to_owned(), None));
+        }
+        let risk = risk::assess(request.language, &request.code, &context);
+        let is_open = !vouched && context.findings.decision() != Decision::Deny;
+        if is_open && self.asks_for_its_risk(&risk, request) {
+            context.findings.push(confirmation(&risk, whole));
         }
         let decision = context.findings.decision();
         let proposal = match (decision, context.seen.as_slice()) {
@@ -208,12 +230,10 @@ impl Gate {
             _ => None,
         };
         let intent = intent(request.language, &context.seen);
-        let seen = std::mem::take(&mut context.seen);
         let cwd = context.cwd.take();
-        let reading = context.reading.take();
         let findings = context.findings.into_sorted();
-        let risk = risk::assess(request.language, &request.code, &seen, &findings, reading.as_ref());
-        Verdict { decision, risk, findings, intent, cwd, proposal }
+        let category = (request.language == Language::Shell).then(|| Category::of(risk.level, decision));
+        Verdict { decision, risk, category, findings, intent, cwd, proposal }
     }
 
     /// Every command of a shell text, with its words resolved.
@@ -223,7 +243,19 @@ impl Gate {
         context.seen
     }
 
-    fn apply_rules(&self, context: &mut Context) {
+    /// Whether a person has to agree although no check objects.
+    fn asks_for_its_risk(&self, risk: &Assessment, request: &Request) -> bool {
+        let from = match self.options.confirm_from {
+            ConfirmFrom::Never => return false,
+            ConfirmFrom::Unfenced if request.files.is_some() => return false,
+            ConfirmFrom::Unfenced | ConfirmFrom::Critical => Risk::Critical,
+            ConfirmFrom::High => Risk::High,
+        };
+        risk.requires_confirmation && risk.level >= from && self.options.mode != SafetyMode::Allow
+    }
+
+    /// Applies the lists of the user. Whether the allow list vouches for every command.
+    fn apply_rules(&self, context: &mut Context) -> bool {
         let options = &self.options;
         let mut allowed: Vec<u32> = vec![];
         let mut refused: Vec<Finding> = vec![];
@@ -242,7 +274,8 @@ impl Gate {
             let transparent = crate::is_wrapper(&seen.name) && inner;
             if !options.only.is_empty()
                 && !transparent
-                && !options.only.iter().any(|rule| rule.matches(seen, List::Allow))
+                && (programs::is_always_blocked(&seen.name)
+                    || !options.only.iter().any(|rule| rule.matches(seen, List::Allow)))
             {
                 let message = format!("`{}` is not among the commands that may run", seen.name);
                 refused.push(by_rule("only", Decision::Deny, seen.span.into(), message, Some(seen.number)));
@@ -267,14 +300,27 @@ impl Gate {
             }
             true
         });
+        let all = !vouched.is_empty() && context.seen.iter().all(|seen| vouched.contains(&seen.number));
         refused.into_iter().for_each(|finding| context.findings.push(finding));
+        all
     }
 }
 
 fn is_about_a_program(finding: &Finding) -> bool {
     finding.decision == Decision::Allow
         || matches!(finding.rule, "publish" | "lasting-loss")
-        || finding.check == "system"
+        || matches!(finding.check, "system" | "risk")
+}
+
+fn confirmation(risk: &Assessment, span: ByteSpan) -> Finding {
+    let level = risk.level.name();
+    let message = format!("the risk is {level}: {}", risk.patterns.join(", "));
+    Finding {
+        check: "risk",
+        suggestion: "`safety.confirmFrom` says from which risk on a person is asked",
+        severity: Severity::High,
+        ..by_rule("needs-confirmation", Decision::Ask, span, message, None)
+    }
 }
 
 fn by_rule(

@@ -25,7 +25,8 @@
 //! | `code` | Python and JavaScript by the rules in `queries/`, other languages by words |
 //! | [`rules`] | the user's allow and deny lists |
 //! | [`risk`] | levels of risk, and where code has to run |
-//! | [`policy`] | paths, hosts, tools, lists of programs |
+//! | [`policy`] | paths, hosts, tools |
+//! | `programs` | the built-in lists of programs |
 //! | [`finding`], [`value`], [`path`] | the words that all of them use |
 //!
 //! # Invariants
@@ -89,6 +90,7 @@ pub mod finding;
 mod gate;
 pub mod path;
 pub mod policy;
+mod programs;
 pub mod risk;
 pub mod rules;
 pub mod shell;

@@ -208,6 +208,15 @@ impl AbsPath {
             && names.next().is_some()
     }
 
+    /// What of the path comes behind `dir`, if it certainly lies there or is it.
+    pub fn inside(&self, dir: &str) -> Option<AbsPath> {
+        let mut parts = self.parts.iter();
+        dir.split('/')
+            .filter(|part| !part.is_empty())
+            .all(|name| parts.next().and_then(Component::known) == Some(name))
+            .then(|| AbsPath { parts: parts.cloned().collect(), ..*self })
+    }
+
     /// The path up to the first pattern or gap.
     pub fn known_part(&self) -> String {
         let known: String =

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::Language;
-use crate::checks::Seen;
+use crate::checks::{Context, Seen};
 use crate::finding::{Decision, Finding};
 use crate::reading::Reading;
 
@@ -24,6 +24,41 @@ pub enum Risk {
     High,
     /// Destroys, or runs what cannot be judged.
     Critical,
+}
+
+impl Risk {
+    /// The wire name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Safe => "safe",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// What a shell command does to the world, in three words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Looks, and changes nothing.
+    ShellSafe,
+    /// May change something.
+    ShellWrite,
+    /// Is refused, asked about, or of critical risk.
+    ShellDangerous,
+}
+
+impl Category {
+    pub(crate) fn of(level: Risk, decision: Decision) -> Self {
+        match (decision, level) {
+            (Decision::Ask | Decision::Deny, _) | (_, Risk::Critical) => Self::ShellDangerous,
+            (Decision::Allow, Risk::Safe) => Self::ShellSafe,
+            (Decision::Allow, Risk::Low | Risk::Medium | Risk::High) => Self::ShellWrite,
+        }
+    }
 }
 
 /// Where code runs. From weakest to strongest.
@@ -131,18 +166,16 @@ const SAFE_WORDS: [&str; 20] = [
     "ack", "wc", "du", "echo", "which", "whereis",
 ];
 
-/// Assesses code in a language; for the shell with the commands that were seen in it.
-pub(crate) fn assess(
-    language: Language,
-    code: &str,
-    seen: &[Seen],
-    findings: &[Finding],
-    reading: Option<&Reading>,
-) -> Assessment {
+/// Assesses a text that was judged: by the commands that were seen in it, the code, and what was found.
+pub(crate) fn assess(language: Language, code: &str, context: &Context) -> Assessment {
+    let findings = context.findings.list();
+    let inner = context.risk.clone();
     let mut assessment = match language {
-        Language::Python => python(code, reading),
-        Language::JavaScript => javascript(code, reading),
-        Language::Shell => shell(seen, findings),
+        Language::Python | Language::JavaScript => inner.unwrap_or_else(|| of_code(language, code, None)),
+        Language::Shell => {
+            let shell = shell(&context.seen, findings);
+            inner.filter(|inner| inner.level > shell.level).unwrap_or(shell)
+        }
         Language::Other(_) | Language::Unknown => {
             Assessment::new(Risk::High, vec!["unknown language".into()], false)
         }
@@ -169,6 +202,14 @@ pub(crate) fn assess(
             Assessment::new(least, patterns, language == Language::Shell && strictest == Decision::Deny);
     }
     assessment
+}
+
+/// Assesses code by its words.
+pub(crate) fn of_code(language: Language, code: &str, reading: Option<&Reading>) -> Assessment {
+    match language {
+        Language::JavaScript => javascript(code, reading),
+        _ => python(code, reading),
+    }
 }
 
 /// Assesses a browser action.
@@ -281,7 +322,7 @@ fn shell(seen: &[Seen], findings: &[Finding]) -> Assessment {
         hits.push((Risk::Critical, "fork bomb"));
     }
     if ruled("pipe-to-shell") || ruled("write-to-disk") || ruled("write-to-device") {
-        hits.push((Risk::Critical, "a shell is fed, or a device written"));
+        hits.push((Risk::Critical, "a shell runs unknown input, or a device is written"));
     }
     if seen.is_empty() {
         hits.push((Risk::Medium, "no command"));

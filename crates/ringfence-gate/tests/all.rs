@@ -3,6 +3,7 @@
 mod suite {
     mod checks;
     mod corpus;
+    mod fenced;
     mod own_check;
     mod risk;
     mod robust;

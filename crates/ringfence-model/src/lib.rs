@@ -27,6 +27,7 @@ pub mod error;
 pub mod exec;
 pub mod grant;
 pub mod limits;
+mod network;
 pub mod pattern;
 pub mod policy;
 pub mod sensitive;

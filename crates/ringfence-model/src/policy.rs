@@ -133,7 +133,7 @@ impl std::fmt::Display for RuleSource {
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkPolicy {
     pub allow_network: bool,
-    /// Exact names or `.suffix`; an empty list allows nothing.
+    /// Exact names or `.suffix`; an empty list allows all that are not blocked.
     pub allowed_hosts: Vec<String>,
     pub blocked_hosts: Vec<String>,
     pub allowed_ports: Vec<u16>,

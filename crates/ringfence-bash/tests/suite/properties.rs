@@ -1,7 +1,7 @@
 //! Properties over generated texts.
 
 use proptest::prelude::*;
-use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
+use proptest::test_runner::FileFailurePersistence;
 use ringfence_bash::{Extglob, Options, parse_with};
 
 use super::{bash, spans};
@@ -204,12 +204,14 @@ fn soup() -> impl Strategy<Value = String> {
 fn cases(usual: u32) -> ProptestConfig {
     let cases =
         std::env::var("RINGFENCE_BASH_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
-    let seeds = FileFailurePersistence::Direct(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/proptest-regressions/tests/properties.txt"
-    ));
-    let failure_persistence: Option<Box<dyn FailurePersistence>> = Some(Box::new(seeds));
-    ProptestConfig { cases, failure_persistence, max_shrink_iters: 4_000, ..ProptestConfig::default() }
+    // Each failure is kept as a seed that is tried first from then on, and is to be committed with what mends it.
+    let seeds = FileFailurePersistence::Direct("tests/data/properties.seeds");
+    ProptestConfig {
+        cases,
+        failure_persistence: Some(Box::new(seeds)),
+        max_shrink_iters: 4_000,
+        ..ProptestConfig::default()
+    }
 }
 
 fn check_sound(bytes: &[u8]) -> Result<(), TestCaseError> {

@@ -25,7 +25,7 @@ impl Check for Confirmation {
 
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
         if report.strictness == Strictness::Strict && takes_away(cmd) {
-            report.add(RULE, cmd.span, format!("`{}` takes something away", cmd.name));
+            report.add(RULE, cmd.span, format!("`{}` removes or resets something", cmd.name));
         }
     }
 }

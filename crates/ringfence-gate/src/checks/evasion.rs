@@ -160,7 +160,11 @@ impl Check for Evasion {
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
         let Some(first) = cmd.args.first() else { return };
         if cmd.name.is_empty() && (first.known().is_none() || !first.is("")) {
-            report.add(COMMAND, first.span, format!("which command runs cannot be told: `{}`", first.show()));
+            report.add(
+                COMMAND,
+                first.span,
+                format!("the command is not known before it runs: `{}`", first.show()),
+            );
             return;
         }
         match cmd.name {

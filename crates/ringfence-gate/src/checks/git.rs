@@ -179,7 +179,7 @@ pub(crate) fn inner(args: &[Arg], inner: &mut Vec<Inner>) {
             inner.push(Inner::opaque(
                 "unknown-command",
                 arg.span,
-                "which command of git runs cannot be told",
+                "the git command is not known before it runs",
             ));
         }
         return;
@@ -265,7 +265,11 @@ pub(crate) fn inner(args: &[Arg], inner: &mut Vec<Inner>) {
 fn setting_runs(setting: &Arg, inner: &mut Vec<Inner>) {
     let Some((key, value)) = setting.val.split_once('=') else {
         if setting.known().is_none() {
-            inner.push(Inner::opaque("option-runs", setting.span, "a setting of git cannot be told"));
+            inner.push(Inner::opaque(
+                "option-runs",
+                setting.span,
+                "a git setting is not known before it runs",
+            ));
         }
         return;
     };

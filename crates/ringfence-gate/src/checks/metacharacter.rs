@@ -1,19 +1,25 @@
 //! Operators of the shell, by strictness.
 
-use ringfence_bash::{Command, Context, Item, PartKind, Script, Span, Substitution, Visitor, walk};
-use ringfence_bash::{Part, Pipe};
+use ringfence_bash::{Command, Connector, Context, Direction, Error, FrameKind, ParamOp, PartKind, Pipe};
+use ringfence_bash::{Part, Script, Span, SubStyle, Substitution, Visitor, walk};
 use ringfence_model::config::Strictness;
 use ringfence_model::{Severity, ViolationKind};
 
 use super::{Check, Report};
 use crate::finding::Rule;
+use crate::shell::Cmd;
 
 const CHAINING: Rule = Rule::deny("strict-chaining", "run one command at a time").at(Severity::Medium);
 const BACKGROUND: Rule = Rule::deny("strict-background", "run it in the foreground").at(Severity::Medium);
 const PIPE: Rule = Rule::ask("strict-pipe", "run one command at a time").at(Severity::Medium);
 const EXPANSION: Rule = Rule::ask("strict-expansion", "write the value out").at(Severity::Medium);
 
-/// Chains, pipes, background, substitutions: nothing below the strict checks, where they are refused or asked.
+const LISTED: Rule =
+    Rule::deny("list-operator", "run one command at a time, without operators").at(Severity::Medium);
+const NOTED: Rule = Rule::note("operators", "").at(Severity::Medium);
+
+/// Chains, pipes, background, substitutions. The least strict checks pass them, the usual ones mention them, the
+/// strict ones refuse them or ask; where only commands of a list may run, each of them is refused.
 #[derive(Debug)]
 pub(super) struct Metacharacter;
 
@@ -26,40 +32,66 @@ impl Check for Metacharacter {
         ViolationKind::ShellMetacharacterAbuse
     }
 
+    fn unreadable(&self, error: &Error, report: &mut Report<'_>) {
+        if report.listed {
+            report.add(LISTED, error.span(), "only commands of a list may run, and this cannot be read");
+        }
+    }
+
     fn script(&self, script: &Script, report: &mut Report<'_>) {
-        if report.strictness != Strictness::Strict {
+        let found = operators(script);
+        let Some((_, first, _)) = found.first() else { return };
+        if report.listed {
+            for (_, span, what) in found {
+                report.add(LISTED, span, format!("only commands of a list may run, and {what} is used"));
+            }
             return;
         }
-        lists(&script.items, report);
-        let mut found = Found(vec![]);
-        walk(script, &mut found);
-        for (rule, span, what) in found.0 {
-            report.add(rule, span, format!("{what} is used, and the checks are strict"));
+        match report.strictness {
+            Strictness::Minimal => {}
+            Strictness::Standard => {
+                let mut kinds: Vec<&str> = vec![];
+                for (_, _, what) in &found {
+                    if !kinds.contains(what) {
+                        kinds.push(what);
+                    }
+                }
+                report.add(NOTED, *first, format!("operators of the shell are used: {}", kinds.join(", ")));
+            }
+            Strictness::Strict => {
+                for (rule, span, what) in found {
+                    report.add(rule, span, format!("{what} is used, and the checks are strict"));
+                }
+            }
+        }
+    }
+
+    fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
+        if let (true, Some(redir)) = (report.listed, cmd.redirs.first()) {
+            report.add(LISTED, redir.span, "only commands of a list may run, and a redirection is used");
         }
     }
 }
 
-fn lists(items: &[Item], report: &mut Report<'_>) {
-    if let [first, second, ..] = items {
-        report.add(
-            CHAINING,
-            first.span.to(second.span),
-            "`;` or a new line is used, and the checks are strict",
-        );
+fn operators(script: &Script) -> Vec<(Rule, Span, &'static str)> {
+    let mut found = Found(vec![]);
+    if let [first, second, ..] = script.items.as_slice() {
+        found.0.push((CHAINING, first.span.to(second.span), "`;` or a new line"));
     }
+    walk(script, &mut found);
+    found.0
 }
 
 struct Found(Vec<(Rule, Span, &'static str)>);
 
 impl<'t> Visitor<'t> for Found {
     fn command(&mut self, context: &Context<'t>, command: &'t Command) {
-        use ringfence_bash::FrameKind as Kind;
         for frame in &context.frames {
             let entry = match frame.kind {
-                Kind::AndOr(ringfence_bash::Connector::And) => (CHAINING, frame.span, "`&&`"),
-                Kind::AndOr(ringfence_bash::Connector::Or) => (CHAINING, frame.span, "`||`"),
-                Kind::Background => (BACKGROUND, frame.span, "`&`"),
-                Kind::Pipeline { into: Some(Pipe::Stdout | Pipe::StdoutAndStderr), .. } => {
+                FrameKind::AndOr(Connector::And) => (CHAINING, frame.span, "`&&`"),
+                FrameKind::AndOr(Connector::Or) => (CHAINING, frame.span, "`||`"),
+                FrameKind::Background => (BACKGROUND, frame.span, "`&`"),
+                FrameKind::Pipeline { into: Some(Pipe::Stdout | Pipe::StdoutAndStderr), .. } => {
                     (PIPE, command.span, "`|`")
                 }
                 _ => continue,
@@ -70,17 +102,17 @@ impl<'t> Visitor<'t> for Found {
 
     fn substitution(&mut self, _: &Context<'t>, span: Span, found: Substitution<'t>) {
         let what = match found {
-            Substitution::Command(ringfence_bash::SubStyle::Backquote, _) => "a backquote",
+            Substitution::Command(SubStyle::Backquote, _) => "a backquote",
             Substitution::Command(..) => "`$(`",
-            Substitution::Process(ringfence_bash::Direction::Read, _) => "`<(`",
-            Substitution::Process(ringfence_bash::Direction::Write, _) => "`>(`",
+            Substitution::Process(Direction::Read, _) => "`<(`",
+            Substitution::Process(Direction::Write, _) => "`>(`",
         };
         self.0.push((EXPANSION, span, what));
     }
 
     fn part(&mut self, _: &Context<'t>, part: &'t Part) {
         if let PartKind::Param(param) = &part.kind
-            && (param.op != ringfence_bash::ParamOp::Plain
+            && (param.op != ParamOp::Plain
                 || part.span.end - part.span.start > 1 + u32::try_from(param.name.len()).unwrap_or(0))
         {
             self.0.push((EXPANSION, part.span, "`${`"));

@@ -8,6 +8,7 @@ use ringfence_model::config::Strictness;
 
 use crate::code::reading::{CodeReader, Reading};
 use crate::finding::{Decision, Finding, Findings, Rule};
+use crate::risk::Assessment;
 use crate::shell::Cmd;
 use crate::value::Arg;
 
@@ -95,6 +96,8 @@ pub struct Report<'a> {
     command: Option<u32>,
     /// How strict the checks are.
     pub strictness: Strictness,
+    /// Whether only commands of a list may run, one at a time.
+    pub listed: bool,
 }
 
 impl Report<'_> {
@@ -150,12 +153,15 @@ pub struct Seen {
 pub(crate) struct Context {
     checks: Arc<[Box<dyn Check>]>,
     strictness: Strictness,
+    listed: bool,
     pub(crate) findings: Findings,
     pub(crate) seen: Vec<Seen>,
     /// Where the shell of the text is at its end.
     pub(crate) cwd: Option<String>,
     /// What the code was read as, if the text is code.
     pub(crate) reading: Option<Reading>,
+    /// The highest risk of code within the text.
+    pub(crate) risk: Option<Assessment>,
     reader: Option<Arc<dyn CodeReader>>,
     number: u32,
 }
@@ -173,15 +179,27 @@ impl Context {
     pub(crate) fn new(
         checks: Arc<[Box<dyn Check>]>,
         strictness: Strictness,
+        listed: bool,
         reader: Option<Arc<dyn CodeReader>>,
     ) -> Self {
         let findings = Findings::default();
-        Self { checks, strictness, findings, seen: vec![], cwd: None, reading: None, reader, number: 0 }
+        Self {
+            checks,
+            strictness,
+            listed,
+            findings,
+            seen: vec![],
+            cwd: None,
+            reading: None,
+            risk: None,
+            reader,
+            number: 0,
+        }
     }
 
     /// An empty one with the same checks, for a text within the text.
     pub(crate) fn fork(&self) -> Self {
-        Self::new(Arc::clone(&self.checks), self.strictness, self.reader())
+        Self::new(Arc::clone(&self.checks), self.strictness, self.listed, self.reader())
     }
 
     pub(crate) fn reader(&self) -> Option<Arc<dyn CodeReader>> {
@@ -207,6 +225,7 @@ impl Context {
                 outer,
                 command,
                 strictness: self.strictness,
+                listed: self.listed,
             };
             look(check.as_ref(), &mut report);
         }
@@ -218,7 +237,7 @@ impl Context {
 
     pub(crate) fn unreadable(&mut self, error: &ringfence_bash::Error, outer: Option<Span>) {
         self.each(outer, None, |check, report| check.unreadable(error, report));
-        let message = format!("the text cannot be read: {}", error.message());
+        let message = format!("the command cannot be parsed: {}", error.message());
         self.trouble("unparseable", outer.unwrap_or_else(|| error.span()), &message);
     }
 
@@ -262,17 +281,42 @@ impl Context {
             outer: None,
             command: (number > 0).then_some(number),
             strictness: self.strictness,
+            listed: self.listed,
         };
         report.add(rule, span, message);
+    }
+
+    /// A file that code names and that may hold secrets.
+    pub(crate) fn secret(&mut self, path: Option<String>, span: Span, message: &str) {
+        let mut report = Report {
+            findings: &mut self.findings,
+            check: secrets::NAME,
+            kind: ViolationKind::SensitiveFileAccess,
+            outer: None,
+            command: (self.number > 0).then_some(self.number),
+            strictness: self.strictness,
+            listed: self.listed,
+        };
+        report.add_about(path, secrets::RULE, span, message);
     }
 
     pub(crate) fn endless(&mut self, span: Span) {
         self.trouble("endless-loop", span, "an endless loop starts processes in the background");
     }
 
+    /// Code within the text has this risk.
+    pub(crate) fn raise(&mut self, risk: Assessment) {
+        if self.risk.as_ref().is_none_or(|known| known.level < risk.level) {
+            self.risk = Some(risk);
+        }
+    }
+
     /// Takes over what was found in code within the text.
-    pub(crate) fn adopt(&mut self, findings: Vec<Finding>, span: Span) {
-        for mut finding in findings {
+    pub(crate) fn adopt(&mut self, inner: Context, span: Span) {
+        if let Some(risk) = inner.risk {
+            self.raise(risk);
+        }
+        for mut finding in inner.findings.into_sorted() {
             finding.span = span.into();
             finding.command = Some(self.number);
             self.findings.push(finding);

@@ -88,11 +88,7 @@ fn signals(cmd: &Cmd<'_>, report: &mut Report<'_>) {
         }
         // A number is one process; the output of another command is any number of them.
         if everything || arg.val.segs() == [crate::value::Seg::Unknown] && is_substitution(cmd, arg) {
-            report.add(
-                EVERYTHING,
-                arg.span,
-                "the signal reaches many processes, or ones that cannot be told",
-            );
+            report.add(EVERYTHING, arg.span, "the signal reaches many or unknown processes");
         }
     }
 }

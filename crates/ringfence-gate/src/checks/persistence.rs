@@ -1,10 +1,11 @@
 //! What would run again later: start-up files, hooks, timers, services.
 
-use ringfence_model::ViolationKind;
+use ringfence_model::{Access, ViolationKind};
 
 use super::writes::{self, How};
 use super::{Check, Report};
 use crate::finding::Rule;
+use crate::path::AbsPath;
 use crate::shell::Cmd;
 
 const FILE: Rule = Rule::ask("runs-later", "let a person make this change");
@@ -64,6 +65,9 @@ const RUN_LATER: &[&str] = &[
     "usercustomize.py",
     ".Xresources",
     ".mailcap",
+    ".vscode/settings.json",
+    ".vscode/tasks.json",
+    ".idea",
 ];
 
 /// Files and directories of the system, likewise.
@@ -82,6 +86,11 @@ const HISTORIES: &[&str] = &[
 /// Variables that say what the history keeps.
 pub(super) const KEEPS_HISTORY: &[&str] =
     &["HISTFILE", "HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE"];
+
+fn runs_later(path: &AbsPath) -> bool {
+    let shown = path.show();
+    RUN_LATER.iter().any(|name| path.holds(name)) || SYSTEM.iter().any(|dir| shown.starts_with(dir))
+}
 
 /// Start-up files, hooks, timers, services; the history.
 #[derive(Debug)]
@@ -103,14 +112,18 @@ impl Check for Persistence {
             }
             let Some(path) = cmd.path(&target.val) else { return };
             let shown = path.show();
-            let hook = RUN_LATER.iter().any(|name| path.holds(name))
-                || SYSTEM.iter().any(|dir| shown.starts_with(dir));
-            if hook && (how != How::Rights || path.holds(".git/hooks") || !cmd.place.works_below(&path)) {
+            // A rule that names such a file was written by somebody who wants it written.
+            let meant = |rule: String| runs_later(&AbsPath::literal(&rule));
+            let granted = cmd.place.allowing(&path, Access::Write).is_some_and(meant);
+            if runs_later(&path)
+                && !granted
+                && (how != How::Rights || path.holds(".git/hooks") || !cmd.place.works_below(&path))
+            {
                 report.add_about(
                     path.known(),
                     FILE,
                     target.span,
-                    format!("`{shown}` is run by itself later"),
+                    format!("`{shown}` makes programs run later"),
                 );
             }
             if HISTORIES.iter().any(|name| path.holds(name)) {

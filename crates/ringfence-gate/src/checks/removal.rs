@@ -7,10 +7,10 @@
 //! | below home outside the project, the whole project, `.git`, elsewhere | ask |
 //! | what only running can tell | ask |
 //! | below `/tmp`, `/var/tmp`, `/opt`, `/srv`, if that is no project | allow, with a note |
-//! | below the project | allow |
+//! | below the project, or below what the fence lets be written | allow |
 
 use ringfence_model::config::Strictness;
-use ringfence_model::{Severity, ViolationKind};
+use ringfence_model::{Access, Severity, ViolationKind};
 
 use super::{Check, Report};
 use crate::finding::Rule;
@@ -64,11 +64,11 @@ const CRITICAL_RULE: Rule = Rule::deny("critical-path", "remove files of the pro
 const HOME: Rule = Rule::deny("home-directory", "remove files of the project by name");
 const OUTSIDE: Rule =
     Rule::ask("outside-project", "remove only what is in the project, or let a person decide");
-const PROJECT: Rule = Rule::ask("whole-project", "name what is to go");
+const PROJECT: Rule = Rule::ask("whole-project", "name the files to be removed");
 const SCRATCH_RULE: Rule = Rule::note("scratch", "").at(Severity::Medium);
 
 const PARENT: Rule = Rule::note("parent-path", "name the directory itself").at(Severity::Critical);
-const PATTERN: Rule = Rule::deny("strict-wildcard", "name what is to go").at(Severity::High);
+const PATTERN: Rule = Rule::deny("strict-wildcard", "name the files to be removed").at(Severity::High);
 const RECURSIVE: Rule = Rule::note("recursive", "").at(Severity::Medium);
 
 /// What becomes of a path when it is removed.
@@ -107,14 +107,15 @@ pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
     if !path.open && path.matches(place.home) {
         return Zone::Home;
     }
+    if !path.open && !is_whole && !is_critical(path) && is_given(path, place) {
+        return Zone::Inside;
+    }
     let below_scratch =
         |dir: &&&str| path.below(dir) || path.contents && path.matches(dir) && dir.ends_with("tmp");
     if SCRATCH.iter().find(below_scratch).is_some() {
         return if is_whole { Zone::Project } else { Zone::Scratch };
     }
-    if SYSTEM.iter().any(|dir| path.below(dir))
-        || CRITICAL.iter().chain(FURTHER).any(|dir| path.matches(dir)) && !path.open
-    {
+    if SYSTEM.iter().any(|dir| path.below(dir)) || is_critical(path) && !path.open {
         return Zone::Critical;
     }
     if path.open && SYSTEM.iter().any(|dir| path.within(dir)) {
@@ -124,6 +125,19 @@ pub(crate) fn zone(path: &AbsPath, place: Place<'_>) -> Zone {
         return Zone::Home;
     }
     if is_whole { Zone::Project } else { Zone::Outside }
+}
+
+fn is_critical(path: &AbsPath) -> bool {
+    CRITICAL.iter().chain(FURTHER).any(|dir| path.matches(dir))
+}
+
+/// Whether it lies below something that the fence lets be written. A rule about the home directory, or about what is
+/// above it, is not about its files, and the place of a rule stays.
+fn is_given(path: &AbsPath, place: Place<'_>) -> bool {
+    place.allowing(path, Access::Write).is_some_and(|rule| {
+        let dir = AbsPath::literal(&rule);
+        !dir.is_root() && !dir.matches(place.home) && !dir.above(place.home) && !path.matches(&rule)
+    })
 }
 
 fn depth(path: &str) -> usize {
@@ -204,14 +218,18 @@ impl Check for Removal {
         let forced = option('f', "--force");
         for target in targets(cmd) {
             let Some(path) = cmd.path(&target.val) else { continue };
-            judge(&path, cmd.place, &target, report);
+            // Names in the project that only running can tell are for the check of variables.
+            let is_told = path.open && cmd.place.works_in(&path) && super::variable::looks_at(cmd);
+            if !is_told || path.holds(".git") {
+                judge(&path, cmd.place, &target, report);
+            }
             if recursive {
                 manner(&target, forced, report);
             }
         }
         if cmd.is(&["rm", "srm"]) && has_option(cmd.rest(), Options::default(), '\u{0}', "--no-preserve-root")
         {
-            report.add(CRITICAL_RULE, cmd.span, "`--no-preserve-root` has one use");
+            report.add(CRITICAL_RULE, cmd.span, "`--no-preserve-root` is for removing everything");
         }
         if cmd.is(&["shred", "gshred", "wipe", "srm"]) && cmd.args.len() > 1 {
             let rule = Rule::ask("shred", "remove the file; what is shredded cannot come back");
@@ -248,7 +266,7 @@ fn judge(path: &AbsPath, place: Place<'_>, target: &Arg, report: &mut Report<'_>
         Zone::Home => report.add(HOME, target.span, format!("`{shown}` is a whole home directory")),
         Zone::Outside => report.add(OUTSIDE, target.span, format!("`{shown}` is outside of the project")),
         Zone::Project => {
-            report.add(PROJECT, target.span, format!("`{shown}` is the project, or its history"))
+            report.add(PROJECT, target.span, format!("`{shown}` is the whole project or its history"))
         }
         Zone::Scratch => {
             report.add(SCRATCH_RULE, target.span, format!("`{shown}` is outside of the project"))

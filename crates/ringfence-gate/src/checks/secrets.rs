@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use ringfence_model::ViolationKind;
-use ringfence_model::sensitive::{SENSITIVE_NAMES, sensitive_name};
+use ringfence_model::sensitive::{SENSITIVE_NAMES, SensitiveName, sensitive_name};
+use ringfence_model::{Access, ViolationKind};
 
 use super::{Check, Report};
 use crate::finding::Rule;
 use crate::path::AbsPath;
-use crate::shell::Cmd;
+use crate::shell::{Cmd, Place};
 use crate::value::{Arg, Seg, Val};
 
-const RULE: Rule =
+/// The name of the check, also for what code names.
+pub(super) const NAME: &str = "secrets";
+
+pub(super) const RULE: Rule =
     Rule::ask("secret-file", "leave secrets where they are, or let a person grant this one file");
 
 /// Further names that mark a file as secret wherever it is.
@@ -62,6 +65,9 @@ const MORE: &[&str] = &[
     ".codex/auth.json",
 ];
 
+/// Settings of editors.
+const EDITORS: &[&str] = &[".vscode/settings.json", ".idea/"];
+
 /// Directories and files of the system that hold secrets.
 const SYSTEM: &[&str] = &[
     "/etc/shadow",
@@ -104,7 +110,7 @@ pub(super) struct Secrets;
 
 impl Check for Secrets {
     fn name(&self) -> &'static str {
-        "secrets"
+        NAME
     }
 
     fn kind(&self) -> ViolationKind {
@@ -124,8 +130,10 @@ impl Check for Secrets {
             look(cmd, &pattern.val.with_globs(), pattern, report);
         }
         for arg in paths(cmd) {
-            look(cmd, &arg.val, arg, report);
-            // `f=@/etc/shadow`, `--file=x`, `if=x`, `host:path`, `-I/path`.
+            if let Some(file) = as_file(&arg.val) {
+                look(cmd, &file, arg, report);
+            }
+            // `f=@/etc/shadow`, `--file=x`, `if=x`, `host:path`.
             if let [Seg::Text(text)] = arg.val.segs()
                 && text.contains(['=', '@', ':'])
             {
@@ -177,18 +185,6 @@ fn paths<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
             rest.iter().take_while(|arg| !arg.val.prefix().starts_with(['-', '(', '!'])).collect()
         }
         "git" => git_paths(rest),
-        "sh" | "bash" | "dash" | "zsh" | "ksh" => {
-            // What follows `-c` is no file but code, in which files are looked for as everywhere. Behind a script's
-            // name it is the script's own option.
-            let is_c = |arg: &Arg| {
-                arg.known().is_some_and(|word| {
-                    word.starts_with('-') && !word.starts_with("--") && word.ends_with('c')
-                })
-            };
-            let options = rest.iter().take_while(|arg| arg.val.prefix().starts_with('-'));
-            let code = options.enumerate().find(|(_, arg)| is_c(arg)).map(|(at, _)| at + 1);
-            rest.iter().enumerate().filter(|(index, _)| Some(*index) != code).map(|(_, arg)| arg).collect()
-        }
         name if PATTERN_FIRST.contains(&name) => {
             let explicit = rest.iter().any(|arg| {
                 arg.is("-e")
@@ -226,7 +222,25 @@ fn paths<'a>(cmd: &Cmd<'a>) -> Vec<&'a Arg> {
                 })
                 .collect()
         }
-        _ => rest.iter().collect(),
+        _ => {
+            // Code is no file; files are looked for in it as everywhere.
+            let code: Vec<Arg> = crate::shell_internals::texts(cmd.name, cmd.args, cmd.input);
+            let is_code = |arg: &&Arg| {
+                let glued = arg.val.prefix().starts_with('-');
+                code.iter().any(|text| text.val == arg.val || glued && text.span == arg.span)
+            };
+            rest.iter().filter(|arg| !is_code(arg)).collect()
+        }
+    }
+}
+
+/// The part of a word that may name a file: `-I/path` without its letter, and nothing of `--long`.
+fn as_file(val: &Val) -> Option<Val> {
+    match val.prefix() {
+        "-" => Some(val.clone()),
+        word if word.starts_with("--") => None,
+        word if word.starts_with('-') => word.chars().nth(1).map(|letter| val.skip(1 + letter.len_utf8())),
+        _ => Some(val.clone()),
     }
 }
 
@@ -240,47 +254,69 @@ fn git_paths(rest: &[Arg]) -> Vec<&Arg> {
 }
 
 fn look(cmd: &Cmd<'_>, val: &Val, arg: &Arg, report: &mut Report<'_>) {
-    if let Some(why) = secret(val, cmd.cwd, cmd.place.home) {
+    if let Some(why) = secret(val, cmd.cwd, cmd.place) {
         let path = AbsPath::of(val, cmd.cwd).map(|path| path.known_part());
         report.add_about(path, RULE, arg.span, format!("`{}` may hold secrets: {why}", arg.show()));
     }
 }
 
-/// Why a path is secret, if it is.
-pub(crate) fn secret(val: &Val, cwd: Option<&str>, home: &str) -> Option<&'static str> {
+/// Why a path is secret, if it is, and no rule of the fence names it on purpose.
+pub(crate) fn secret(val: &Val, cwd: Option<&str>, place: Place<'_>) -> Option<&'static str> {
     let prefix = val.prefix();
     if prefix.is_empty() && val.segs().len() <= 1 || prefix.len() > 4096 {
         return None;
     }
     // A gap in the middle: what is known before and after it still counts.
     let path = AbsPath::of(val, cwd).or_else(|| AbsPath::of(&Val::text(after_gap(val)), Some("/")))?;
+    let meant = |rule: String| reason(&AbsPath::literal(&rule), place).is_some();
+    let why = reason(&path, place)?;
+    (!place.allowing(&path, Access::Read).is_some_and(meant)).then_some(why)
+}
+
+/// Why a path is secret, by its names or by where it is. Where the project is makes nothing in it a secret.
+fn reason(path: &AbsPath, place: Place<'_>) -> Option<&'static str> {
+    match place.projects().find_map(|project| path.inside(project)) {
+        // An editor's settings in a project belong to its repository.
+        Some(inner) if EDITORS.iter().any(|name| inner.holds(name)) => None,
+        Some(inner) => by_name(&inner),
+        None => by_name(path).or_else(|| by_place(path, place)),
+    }
+}
+
+fn by_name(path: &AbsPath) -> Option<&'static str> {
     if let Some(known) = path.known() {
         if let Some(entry) = sensitive_name(Path::new(&known)) {
-            if entry.read_by_tools {
-                return None;
-            }
-            return Some(entry.reason);
+            return (!entry.read_by_tools).then(|| why_secret(entry));
         }
     } else if let Some(entry) =
         SENSITIVE_NAMES.iter().find(|entry| !entry.read_by_tools && path.holds(entry.name))
     {
-        return Some(entry.reason);
+        return Some(why_secret(entry));
     }
-    if MORE.iter().any(|name| path.holds(name)) {
-        return Some("credentials or keys are kept there");
+    MORE.iter().any(|name| path.holds(name)).then_some("credentials or keys are kept there")
+}
+
+/// Why reading a file is asked about. The list it is on is about writing, too.
+fn why_secret(entry: &SensitiveName) -> &'static str {
+    match entry.name {
+        ".bashrc" | ".bash_profile" | ".zshrc" | ".profile" | ".zprofile" => {
+            "tokens are often exported there"
+        }
+        name if EDITORS.contains(&name) => "extensions of editors keep tokens there",
+        _ => entry.reason,
     }
-    let meant = |dir: &&&str| {
+}
+
+fn by_place(path: &AbsPath, place: Place<'_>) -> Option<&'static str> {
+    let meant = |dir: &&str| {
         AbsPath::literal(dir).parts().len() <= path.parts().len()
             && path.holds_at_root(dir)
-            && !(dir.starts_with("/root") && home == "/root")
+            && !(dir.starts_with("/root") && place.home == "/root")
     };
-    if SYSTEM.iter().find(meant).is_some() {
+    if SYSTEM.iter().any(meant) {
         return Some("it belongs to the system's accounts and keys");
     }
-    if path.holds("environ") && path.below("/proc") {
-        return Some("it holds the environment of a process");
-    }
-    None
+    (path.holds("environ") && path.below("/proc")).then_some("it holds the environment of a process")
 }
 
 fn after_gap(val: &Val) -> String {

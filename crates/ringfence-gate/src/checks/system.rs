@@ -1,6 +1,6 @@
 //! Accounts, network, containers and files of the machine.
 
-use ringfence_model::ViolationKind;
+use ringfence_model::{Access, ViolationKind};
 
 use super::removal::SYSTEM as SYSTEM_DIRECTORIES;
 use super::{Check, Report, writes};
@@ -17,7 +17,7 @@ const SOCKET: Rule = Rule::ask("raw-connection", "use a tool whose hosts can be 
 const ATTACH: Rule = Rule::ask("attach", "start the program under the debugger instead");
 const PUSH: Rule =
     Rule::ask("force-push", "push without force, or with --force-with-lease to a branch of your own");
-const SHARE: Rule = Rule::ask("lasting-loss", "name what is to go");
+const SHARE: Rule = Rule::ask("lasting-loss", "name the files to be removed");
 
 const ACCOUNTS: &[&str] = &[
     "useradd",
@@ -84,7 +84,10 @@ impl Check for System {
             let system = SYSTEM_DIRECTORIES.iter().filter(|dir| **dir != "/dev").any(|dir| path.within(dir));
             let other = ["/root", "/var", "/run", "/srv", "/opt"].iter().any(|dir| path.within(dir))
                 && !path.within("/var/tmp");
-            if system || other && !cmd.place.works_below(&path) || path.is_root() {
+            let place = cmd.place;
+            let own = place.projects().any(|project| path.below(project))
+                || place.allowing(&path, Access::Write).is_some();
+            if path.is_root() || system && !own || other && !own && !place.works_below(&path) {
                 report.add_about(path.known(), FILE, target.span, format!("`{shown}` belongs to the system"));
             }
         });

@@ -8,12 +8,14 @@ use super::{Check, Report};
 use crate::finding::Rule;
 use crate::path::AbsPath;
 use crate::shell::Cmd;
-use crate::shell::args::{Options, operands};
+use crate::shell::args::{Options, has_option, operands};
 use crate::value::Val;
 
 const REDIRECT: Rule =
     Rule::ask("redirect-to-variable", "set the variable in the same text, or write the file's name");
 const REMOVE: Rule = Rule::ask("remove-variable", "set the variable in the same text, or write the names");
+const REMOVE_FILE: Rule =
+    Rule::ask("remove-file-variable", "set the variable in the same text, or write the name");
 const CHANGE: Rule = Rule::note("chmod-variable", "write the names").at(Severity::Medium);
 
 const UNQUOTED: Rule = Rule::note("unquoted-variable", "put the variable into double quotes");
@@ -42,7 +44,7 @@ impl Check for Variable {
     }
 
     fn command(&self, cmd: &Cmd<'_>, report: &mut Report<'_>) {
-        let (redirect, remove) = (report.by_strictness(REDIRECT), report.by_strictness(REMOVE));
+        let redirect = report.by_strictness(REDIRECT);
         for redir in cmd.redirs.iter().filter(|redir| redir.writes()) {
             if let Some(target) = &redir.target
                 && !is_settled(cmd, &target.val)
@@ -50,7 +52,7 @@ impl Check for Variable {
                 report.add(
                     redirect,
                     target.span,
-                    format!("the file that is written cannot be told: `{}`", target.show()),
+                    format!("the file to be written is not known before it runs: `{}`", target.show()),
                 );
             }
         }
@@ -61,19 +63,27 @@ impl Check for Variable {
                         report.add(
                             redirect,
                             target.span,
-                            format!("the file that is written cannot be told: `{}`", target.show()),
+                            format!(
+                                "the file to be written is not known before it runs: `{}`",
+                                target.show()
+                            ),
                         );
                     }
                 }
             }
-            "rm" | "rmdir" | "unlink" | "shred" | "find" | "rsync" | "srm" | "truncate" => {
+            _ if looks_at(cmd) => {
                 for target in super::removal::targets(cmd) {
                     let relative = cmd.cwd.is_none() && !target.val.prefix().starts_with('/');
                     if target.val.has_unknown() && !is_single_file(cmd, &target.val) || relative {
+                        let is_tree = takes_trees(cmd) || target.val.has_glob();
+                        let rule = if is_tree { REMOVE } else { REMOVE_FILE };
                         report.add(
-                            remove,
+                            report.by_strictness(rule),
                             target.span,
-                            format!("what is removed cannot be told: `{}`", target.show()),
+                            format!(
+                                "the files to be removed are not known before it runs: `{}`",
+                                target.show()
+                            ),
                         );
                     }
                 }
@@ -84,7 +94,10 @@ impl Check for Variable {
                         report.add(
                             CHANGE,
                             target.span,
-                            format!("what is changed cannot be told: `{}`", target.show()),
+                            format!(
+                                "the files to be changed are not known before it runs: `{}`",
+                                target.show()
+                            ),
                         );
                     }
                 }
@@ -92,6 +105,11 @@ impl Check for Variable {
             _ => {}
         }
     }
+}
+
+/// Whether what a command removes is looked at here.
+pub(super) fn looks_at(cmd: &Cmd<'_>) -> bool {
+    cmd.is(&["rm", "rmdir", "unlink", "shred", "find", "rsync", "srm", "truncate"])
 }
 
 /// Variables that stand in a word without quotes.
@@ -111,17 +129,26 @@ fn is_settled(cmd: &Cmd<'_>, val: &Val) -> bool {
         return true;
     }
     AbsPath::of(val, cmd.cwd).is_some_and(|path| {
-        let in_project = cmd.place.works_below(&path);
-        // `out-$n.txt`: the name is known to begin in the project.
-        let named =
-            cmd.place.works_in(&path) && !val.prefix().is_empty() && !val.prefix().ends_with(['/', '.']);
-        in_project || named || path.within("/tmp") || path.within("/var/tmp")
+        let in_project = cmd.place.works_below(&path) || is_named(cmd, val, &path);
+        in_project || path.within("/tmp") || path.within("/var/tmp")
     })
 }
 
-/// A file below a known directory of the project: `rm -f "build/$name.o"`.
+/// `out-$n.txt`, `c.$n`: the name is known to begin in the project.
+fn is_named(cmd: &Cmd<'_>, val: &Val, path: &AbsPath) -> bool {
+    let begun = val.prefix().rsplit('/').next().unwrap_or_default();
+    cmd.place.works_in(path) && !matches!(begun, "" | "." | "..")
+}
+
+/// A file of the project, by its directory or the beginning of its name: `rm -f "build/$name.o" "c.$n"`.
 fn is_single_file(cmd: &Cmd<'_>, val: &Val) -> bool {
-    let recursive = crate::shell::args::has_option(cmd.rest(), Options::default(), 'r', "--recursive")
-        || crate::shell::args::has_option(cmd.rest(), Options::default(), 'R', "--recursive");
-    !recursive && AbsPath::of(val, cmd.cwd).is_some_and(|path| cmd.place.works_below(&path))
+    !takes_trees(cmd)
+        && AbsPath::of(val, cmd.cwd)
+            .is_some_and(|path| cmd.place.works_below(&path) || is_named(cmd, val, &path))
+}
+
+/// Whether a command removes what is below a directory, too.
+fn takes_trees(cmd: &Cmd<'_>) -> bool {
+    let option = |letter| has_option(cmd.rest(), Options::default(), letter, "--recursive");
+    option('r') || option('R') || cmd.is(&["find", "rsync"])
 }

@@ -6,12 +6,13 @@ mod names;
 mod other;
 mod queries;
 pub mod reading;
+mod steps;
 mod tree;
 
 use ringfence_bash::Span;
 
 use crate::checks::Context;
-use crate::finding::Finding;
+use crate::risk;
 use crate::shell::Place;
 use reading::{MOST_STEPS, Question, What};
 
@@ -132,9 +133,10 @@ fn judge_code(
             What::Shell(text) => (Language::Shell, text),
             What::Code(text) => (language, text),
         };
-        let findings = judge_within(inner, &text, place, cwd, level + 1, context);
-        context.adopt(findings, span);
+        let judged = judge_within(inner, &text, place, cwd, level + 1, context);
+        context.adopt(judged, span);
     }
+    context.raise(risk::of_code(language, text, Some(&reading)));
     context.reading = Some(reading);
 }
 
@@ -146,12 +148,12 @@ pub(crate) fn judge_within(
     cwd: Option<&str>,
     level: usize,
     context: &Context,
-) -> Vec<Finding> {
+) -> Context {
     let mut inner = context.fork();
     if level > 12 {
         inner.trouble("too-deep", Span::default(), "texts within texts go too deep to be judged");
     } else {
         judge(language, text, place, cwd, level, &mut inner);
     }
-    inner.findings.into_sorted()
+    inner
 }

@@ -2,9 +2,11 @@
 
 use ringfence_bash::Span;
 
-use crate::checks::Context;
+use crate::checks::{Context, secrets};
 use crate::finding::Decision;
+use crate::path::AbsPath;
 use crate::shell::Place;
+use crate::value::Val;
 
 /// Words of which one is enough to ask, by language; `*` counts for all.
 const WORDS: &[(&str, &[&str])] = &[
@@ -105,16 +107,19 @@ pub(crate) fn judge(
     }
     let danger = hit.is_some() || backquote || percent || pipe;
     for literal in strings(text) {
-        if let Some(why) =
-            crate::checks::secrets::secret(&crate::value::Val::text(&*literal), cwd, place.home)
-        {
-            context.trouble("code-secret", whole, &format!("this {language} code names `{literal}`: {why}"));
+        let val = match literal.strip_prefix("~/") {
+            Some(rest) => Val::text(format!("{}/{rest}", place.home)),
+            None => Val::text(&*literal),
+        };
+        if let Some(why) = secrets::secret(&val, cwd, place) {
+            let path = AbsPath::of(&val, cwd).map(|path| path.known_part());
+            context.secret(path, whole, &format!("this {language} code names `{literal}`: {why}"));
         }
         if danger && level < 12 {
             let mut inner = context.fork();
             crate::gate::judge_shell(&literal, place, cwd, level + 1, &mut inner);
             if inner.findings.decision() == Decision::Deny {
-                context.adopt(inner.findings.into_sorted(), whole);
+                context.adopt(inner, whole);
             }
         }
     }

@@ -146,7 +146,11 @@ impl Eval<'_> {
                 self.nested(&words.join(" "), span, None, true);
             }
             None => {
-                self.out.trouble("eval-unknown", call.span, "`eval` runs a text that only running can tell");
+                self.out.trouble(
+                    "eval-unknown",
+                    call.span,
+                    "`eval` runs text that is not known before it runs",
+                );
             }
         }
     }
@@ -154,7 +158,7 @@ impl Eval<'_> {
     fn source(&mut self, args: &[Arg]) {
         let Some(file) = args.first() else { return };
         if file.val.is_process() || file.known().is_none() {
-            let message = format!("a script that only running can tell is taken in: `{}`", file.show());
+            let message = format!("the script to be sourced is not known before it runs: `{}`", file.show());
             self.out.trouble("source-unknown", file.span, &message);
             return;
         }
@@ -162,17 +166,13 @@ impl Eval<'_> {
             return;
         };
         if matches!(path.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
-            self.out.trouble("source-unknown", file.span, "standard input is taken in as a script");
+            self.out.trouble("source-unknown", file.span, "standard input is sourced as a script");
             return;
         }
         match self.st.written.get(&path).cloned() {
             Some(Written::Text(text)) => self.nested(&text, file.span, None, true),
             Some(Written::Foreign) => {
-                self.out.trouble(
-                    "run-fetched",
-                    file.span,
-                    "what was fetched or decoded is taken in as a script",
-                );
+                self.out.trouble("run-fetched", file.span, "fetched or decoded text is sourced as a script");
             }
             None => {}
         }
@@ -187,7 +187,7 @@ impl Eval<'_> {
         {
             return;
         }
-        self.later(action, "`trap` runs a text that only running can tell");
+        self.later(action, "`trap` runs text that is not known before it runs");
     }
 
     fn alias(&mut self, args: &[Arg]) {
@@ -195,7 +195,7 @@ impl Eval<'_> {
             if let Some((_, value)) = arg.val.split_once('=') {
                 self.later(
                     &Arg::new(value, arg.span),
-                    "an alias stands for a text that only running can tell",
+                    "an alias stands for text that is not known before it runs",
                 );
             }
         }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use ringfence_bash::{RedirectOp, Span};
+use ringfence_model::{Access, Filesystem, PathOutcome};
 
 use crate::Request;
 use crate::path::AbsPath;
@@ -17,6 +18,8 @@ pub struct Place<'a> {
     pub project: &'a str,
     /// More directories that are worked in like the project.
     pub also: &'a [String],
+    /// The file rules of the fence, where one holds.
+    pub files: Option<&'a Filesystem>,
 }
 
 impl<'a> Place<'a> {
@@ -30,21 +33,37 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Whether a path may be a project or lie in one.
+    /// Whether a path may be a project or lie in one, or may be written by the fence's rules.
     pub fn works_in(self, path: &AbsPath) -> bool {
-        path.within(self.project) || self.also.iter().any(|dir| path.within(dir))
+        path.within(self.project)
+            || self.also.iter().any(|dir| path.within(dir))
+            || self.allowing(path, Access::Write).is_some()
     }
 
-    /// Whether a path may lie strictly below a project.
+    /// Whether a path may lie strictly below a project, or may be written by the fence's rules.
     pub fn works_below(self, path: &AbsPath) -> bool {
-        path.below(self.project) || self.also.iter().any(|dir| path.below(dir))
+        path.below(self.project)
+            || self.also.iter().any(|dir| path.below(dir))
+            || self.allowing(path, Access::Write).is_some()
+    }
+
+    /// The pattern of the rule by which the fence gives access to the host's file of that name. Of a path that is
+    /// known in part, that part decides.
+    pub fn allowing(self, path: &AbsPath, access: Access) -> Option<String> {
+        let known = path.known_part();
+        let decision = self.files?.decide(known.as_ref(), access);
+        match (decision.outcome, decision.grant, decision.rule) {
+            (PathOutcome::Allowed, Some(grant), _) => Some(grant.path.to_string_lossy().into_owned()),
+            (PathOutcome::Allowed, None, Some(rule)) => Some(rule.path.to_string()),
+            _ => None,
+        }
     }
 }
 
 impl<'a> From<&'a Request> for Place<'a> {
     fn from(request: &'a Request) -> Self {
         let project = request.project.as_deref().unwrap_or(&request.cwd);
-        Self { home: &request.home, project, also: &request.also }
+        Self { home: &request.home, project, also: &request.also, files: request.files.as_deref() }
     }
 }
 

@@ -121,7 +121,7 @@ fn shell(first: &Arg, args: &[Arg], input: &Input) -> Vec<Inner> {
                 inner.push(Inner::opaque(
                     "rc-file",
                     arg.span,
-                    "a shell is started with a start-up file of the text's choice",
+                    "a shell starts with a start-up file that the command chooses",
                 ));
                 at += 1;
             }
@@ -156,7 +156,9 @@ fn shell(first: &Arg, args: &[Arg], input: &Input) -> Vec<Inner> {
                 let positional = values.iter().map(|arg| arg.val.clone()).collect();
                 inner.push(Inner::Shell { text: text.clone(), positional: Some(positional) });
             }
-            None => inner.push(Inner::opaque("unknown-text", first.span, "a shell is given no text")),
+            None => {
+                inner.push(Inner::opaque("unknown-text", first.span, "a shell gets `-c` without a command"))
+            }
         }
         return inner;
     }
@@ -164,7 +166,7 @@ fn shell(first: &Arg, args: &[Arg], input: &Input) -> Vec<Inner> {
         if is_stdin(file) {
             inner.extend(from_input(first, input));
         } else if file.known().is_none() && !file.val.is_process() {
-            let message = format!("a script that only running can tell is run: `{}`", file.show());
+            let message = format!("the script to be run is not known before it runs: `{}`", file.show());
             inner.push(Inner::opaque("unknown-script", file.span, message));
         } else {
             inner.push(Inner::File { language: Language::Shell, path: file.clone() });
@@ -190,14 +192,14 @@ fn from_input(first: &Arg, input: &Input) -> Vec<Inner> {
         inner.push(Inner::shell(Arg::new(text.clone(), first.span)));
     }
     if piped {
-        let message = "what the commands before it write is run by a shell";
+        let message = "a shell runs the output of the commands before it";
         inner.push(Inner::opaque("pipe-to-shell", first.span, message));
     } else if let Some(file) = &input.file {
         if file.val.is_process() || file.known().is_none() {
             inner.push(Inner::opaque(
                 "pipe-to-shell",
                 first.span,
-                "a shell reads commands that only running can tell",
+                "a shell reads commands that are not known before it runs",
             ));
         } else {
             inner.push(Inner::File { language: Language::Shell, path: file.clone() });
@@ -289,7 +291,7 @@ fn code(entry: &Interpreter, first: &Arg, args: &[Arg], input: &Input) -> Vec<In
             inner.extend(code_from_input(entry.language, first, input))
         }
         Some(file) if file.known().is_none() && args.iter().any(|arg| arg.val.is_process()) => {
-            let message = "a script that only running can tell is given what a command writes";
+            let message = "a script that is not known before it runs gets the output of a command";
             inner.push(Inner::opaque("run-output", file.span, message));
         }
         Some(file) => inner.push(Inner::File { language: entry.language, path: file.clone() }),
@@ -308,6 +310,6 @@ fn code_from_input(language: Language, first: &Arg, input: &Input) -> Vec<Inner>
     if input.upstream.is_empty() {
         return vec![];
     }
-    let message = format!("what the commands before it write is run as {}", language.name());
+    let message = format!("the output of the commands before it is run as {}", language.name());
     vec![Inner::opaque("pipe-to-interpreter", first.span, message)]
 }

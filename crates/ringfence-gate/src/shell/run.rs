@@ -229,7 +229,7 @@ impl Eval<'_> {
             }
             None => {
                 let message =
-                    format!("a shell is given a text that only running can tell: `{}`", text.show());
+                    format!("a shell gets text that is not known before it runs: `{}`", text.show());
                 self.out.trouble("unknown-text", text.span, &message);
             }
         }
@@ -249,7 +249,7 @@ impl Eval<'_> {
                 self.out.adopt(judged, text.span);
             }
             None => {
-                let message = format!("{} is given code that only running can tell", language.name());
+                let message = format!("{} gets code that is not known before it runs", language.name());
                 self.out.trouble("unknown-text", text.span, &message);
             }
         }
@@ -258,7 +258,7 @@ impl Eval<'_> {
     /// A file that is run as a script: judged by what the text wrote to it, if it did.
     fn file(&mut self, language: Language, path: &Arg) {
         if path.val.is_process() {
-            let message = "what a command writes is run as a script";
+            let message = "the output of a command is run as a script";
             self.out.trouble("run-output", path.span, message);
             return;
         }

@@ -143,7 +143,7 @@ fn split_string(text: &Arg, more: &[Arg]) -> Vec<Inner> {
         return vec![Inner::opaque(
             "unknown-text",
             text.span,
-            "`env -S` is given a text that only running can tell",
+            "`env -S` gets text that is not known before it runs",
         )];
     };
     let mut args = vec![Arg::new(Val::text("env"), text.span)];
@@ -153,7 +153,7 @@ fn split_string(text: &Arg, more: &[Arg]) -> Vec<Inner> {
             return vec![Inner::opaque(
                 "unknown-text",
                 text.span,
-                "`env -S` is given a text that cannot be split",
+                "`env -S` gets text that cannot be split into words",
             )];
         }
     }

@@ -1,10 +1,16 @@
 //! The checks one by one: what they say, where, and what a refusal is recorded as.
 
 use ringfence_gate::{Decision, Finding, Gate, Options, Request, Verdict};
-use ringfence_model::ViolationKind;
+use ringfence_model::{Filesystem, Severity, ViolationKind};
 
 fn judge(code: &str) -> Verdict {
-    Gate::new(Options::default()).judge(&Request::shell(code, "/home/dev", "/home/dev/project"))
+    judge_at(code, "/home/dev/project")
+}
+
+/// In a fence whose rules say nothing.
+fn judge_at(code: &str, project: &str) -> Verdict {
+    let request = Request::shell(code, "/home/dev", project).within(Filesystem::default());
+    Gate::new(Options::default()).judge(&request)
 }
 
 fn found(code: &str, check: &str) -> Vec<Finding> {
@@ -62,7 +68,11 @@ fn variables_in_destructive_places() {
 #[test]
 fn patterns_only_in_command_position() {
     for (code, want) in [
-        ("eval x", Some(Decision::Ask)),
+        ("eval \"$x\"", Some(Decision::Ask)),
+        ("eval \"echo $(date)\"", Some(Decision::Ask)),
+        ("eval 'echo hi'", Some(Decision::Allow)),
+        ("echo `date`", Some(Decision::Allow)),
+        ("echo '`date`'", None),
         ("curl x", Some(Decision::Allow)),
         ("kill 1234", Some(Decision::Allow)),
         ("bash -c 'ls'", Some(Decision::Allow)),
@@ -73,6 +83,9 @@ fn patterns_only_in_command_position() {
         ("ls curl", None),
     ] {
         assert_eq!(decision(code, "dangerous_pattern"), want, "{code}");
+    }
+    for (code, severity) in [("base64 -d f", Severity::Critical), ("echo `date`", Severity::Medium)] {
+        assert_eq!(found(code, "dangerous_pattern")[0].severity, severity, "{code}");
     }
     for code in ["sudo x", "su", "doas x", "pkexec x"] {
         assert_eq!(decision(code, "privilege"), Some(Decision::Deny), "{code}");
@@ -173,9 +186,7 @@ fn removal_by_place() {
 
 #[test]
 fn a_project_in_a_scratch_directory_is_a_project() {
-    let there = |code: &str| {
-        Gate::new(Options::default()).judge(&Request::shell(code, "/home/dev", "/tmp/work/app")).decision
-    };
+    let there = |code: &str| judge_at(code, "/tmp/work/app").decision;
     for whole in [
         "rm -rf .",
         "rm -rf *",
@@ -199,7 +210,10 @@ fn a_project_in_a_scratch_directory_is_a_project() {
 fn more_directories_are_worked_in_like_the_project() {
     let judge = |code: &str, also: &[&str]| {
         let also = also.iter().map(|dir| (*dir).to_owned()).collect();
-        let request = Request { also, ..Request::shell(code, "/home/dev", "/home/dev/project") };
+        let request = Request {
+            also,
+            ..Request::shell(code, "/home/dev", "/home/dev/project").within(Filesystem::default())
+        };
         Gate::new(Options::default()).judge(&request).decision
     };
     let also = ["/home/dev/library"];
@@ -261,7 +275,7 @@ fn the_strictest_finding_wins_and_warnings_stay() {
     assert_eq!(verdict.decision, Decision::Deny);
     assert_eq!(verdict.violation(), Some(ViolationKind::CriticalPathRemoval));
     let decisions: Vec<_> = verdict.findings.iter().map(|finding| finding.decision).collect();
-    assert_eq!(decisions, [Decision::Deny, Decision::Ask, Decision::Allow]);
+    assert_eq!(decisions, [Decision::Deny, Decision::Ask, Decision::Allow, Decision::Allow]);
     assert_eq!(judge("cat .env").violation(), None);
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ringfence_gate::reading::InProcess;
 use ringfence_gate::{Decision, Gate, Language, Options, Request};
+use ringfence_model::Filesystem;
 
 struct Case {
     id: String,
@@ -43,7 +44,8 @@ fn run(file: &Path) -> (Vec<String>, f64) {
     let mut wrong = vec![];
     let (mut allow, mut passed) = (0usize, 0usize);
     for case in cases(file) {
-        let request = Request::new(case.language, case.code.clone(), "/home/dev", "/home/dev/project");
+        let request = Request::new(case.language, case.code.clone(), "/home/dev", "/home/dev/project")
+            .within(Filesystem::default());
         let verdict = gate.judge(&request);
         let right = case.want.iter().any(|want| want == verdict.decision.name());
         let row = groups.entry(case.group.clone()).or_default();

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use ringfence_gate::reading::InProcess;
 use ringfence_gate::{Decision, Gate, Language, Options, Request};
+use ringfence_model::Filesystem;
 
 fn judge(language: Language, code: &str) -> Decision {
     let gate = Gate::new(Options::default()).reading_code_by(Arc::new(InProcess));
-    gate.judge(&Request::new(language, code, "/home/dev", "/home/dev/project")).decision
+    gate.judge(&Request::new(language, code, "/home/dev", "/home/dev/project").within(Filesystem::default()))
+        .decision
 }
 
 fn within(limit: Duration, code: &str) -> Decision {

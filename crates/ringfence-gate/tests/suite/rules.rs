@@ -1,10 +1,10 @@
 //! Lists, modes and strictness, through the gate.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
 
-use ringfence_gate::policy::ProgramLists;
+use ringfence_gate::rules::RuleError;
 use ringfence_gate::{Decision, Gate, Options, Request, Verdict};
-use ringfence_model::ViolationKind;
 use ringfence_model::config::{Entry, SafetyConfig, SafetyMode, Strictness};
+use ringfence_model::{Filesystem, ViolationKind};
 
 fn gate(mode: SafetyMode, allow: &[&str], deny: &[&str], strictness: Strictness) -> Gate {
     let entries = |texts: &[&str]| texts.iter().map(|text| Entry::by_call(*text)).collect();
@@ -14,7 +14,7 @@ fn gate(mode: SafetyMode, allow: &[&str], deny: &[&str], strictness: Strictness)
 }
 
 fn judge(gate: &Gate, code: &str) -> Verdict {
-    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project"))
+    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project").within(Filesystem::default()))
 }
 
 #[test]
@@ -170,53 +170,88 @@ fn strict_checks_refuse_chains_and_background_and_ask_about_the_rest() {
     for strictness in [Strictness::Minimal, Strictness::Standard] {
         let gate = gate(SafetyMode::Ask, &[], &[], strictness);
         for code in ["ls; ls", "ls && ls || ls", "sleep 1 &", "ls | wc", "echo $(date) `date` ${x} <(ls)"] {
-            assert_eq!(judge(&gate, code).decision, Decision::Allow, "{code}");
+            let verdict = judge(&gate, code);
+            assert_eq!(verdict.decision, Decision::Allow, "{code}");
+            // Between the least and the most they are mentioned, once a text.
+            let notes = verdict.findings.iter().filter(|finding| finding.check == "shell_metacharacter");
+            let wanted = usize::from(strictness == Strictness::Standard);
+            assert_eq!(notes.count(), wanted, "{code}: {:?}", verdict.findings);
         }
     }
 }
 
+fn listed(allowed: &[&str], blocked: &[&str]) -> Result<Gate, RuleError> {
+    let entries = |texts: &[&str]| texts.iter().map(|text| Entry::by_call(*text)).collect::<Vec<_>>();
+    Options::default().restricted_to(&entries(allowed), &entries(blocked)).map(Gate::new)
+}
+
+fn said(gate: &Gate, code: &str) -> Decision {
+    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project").within(Filesystem::default())).decision
+}
+
 #[test]
-fn lists_of_programs() {
-    let plain = gate(SafetyMode::Ask, &[], &[], Strictness::Standard);
-    let check = |lists: &ProgramLists, code: &str, is_plain: bool| {
-        lists
-            .check(&plain.commands(&Request::shell(code, "/home/dev", "/home/dev/project")), is_plain)
-            .is_ok()
+fn built_in_lists_of_programs_are_taken_by_name() {
+    let default = listed(&["@default"], &["@default"]).unwrap();
+    for code in ["git status", "/usr/bin/git status", "[ -f x ]", "echo 'a; b | c'", "find . -name '*.rs'"] {
+        assert_eq!(said(&default, code), Decision::Allow, "{code}");
+    }
+    for code in ["rm x", "foo", "bash -c 'ls'", "find . -exec rm {} +", "env cp a b", ". ./x"] {
+        assert_eq!(said(&default, code), Decision::Deny, "{code}");
+    }
+    let strict = listed(&["@strict", "stat"], &[]).unwrap();
+    for (code, want) in [
+        ("ls", Decision::Allow),
+        ("stat x", Decision::Allow),
+        ("git status", Decision::Deny),
+        ("sh -c 'cat x'", Decision::Allow),
+        ("sh -c 'git status'", Decision::Deny),
+    ] {
+        assert_eq!(said(&strict, code), want, "{code}");
+    }
+    let lengths = |allowed: &[&str], blocked: &[&str]| {
+        let entries = |texts: &[&str]| texts.iter().map(|text| Entry::by_call(*text)).collect::<Vec<_>>();
+        let options = Options::default().restricted_to(&entries(allowed), &entries(blocked)).unwrap();
+        (options.only.len(), options.deny.len())
     };
-    let restricted = ProgramLists::restricted();
-    assert_eq!((restricted.allowed.len(), restricted.blocked.len()), (43, 36));
-    assert!(check(&restricted, "git status", true));
-    assert!(check(&restricted, "/usr/bin/git status", true));
-    assert!(!check(&restricted, "rm x", true));
-    assert!(!check(&restricted, "foo", true));
-    assert!(!check(&restricted, "ls; ls", false));
-    assert!(!check(&restricted, "bash -c 'ls'", true));
-    let strict = ProgramLists::strict();
-    assert_eq!(strict.allowed.len(), 10);
-    assert!(check(&strict, "ls", true) && !check(&strict, "git status", true));
-    let open = ProgramLists::default();
-    assert!(check(&open, "anything && more", false));
-    for code in
-        ["sudo id", "su", "doas x", "dd if=a of=b", "mkfs.ext4 x", "fdisk x", "parted x", "bash -c 'sudo id'"]
-    {
-        assert!(!check(&open, code, true), "{code}");
+    assert_eq!((lengths(&["@default"], &["@default"]), lengths(&["@strict"], &[])), ((43, 36), (10, 0)));
+    for (allowed, blocked) in [(&["@other"][..], &[][..]), (&[], &["@strict"])] {
+        let error = listed(allowed, blocked).unwrap_err().to_string();
+        assert!(error.contains("no built-in list of that name"), "{error}");
     }
 }
 
 #[test]
+fn no_list_lets_some_programs_through() {
+    let gate = listed(&["sudo", "su", "doas", "dd", "mkfs", "fdisk", "parted", "ls"], &[]).unwrap();
+    for code in ["sudo id", "su", "doas ls", "dd if=a of=b", "mkfs x", "mkfs.ext4 x", "fdisk x", "parted x"] {
+        assert_eq!(said(&gate, code), Decision::Deny, "{code}");
+    }
+    assert_eq!(said(&listed(&[], &[]).unwrap(), "dd if=a of=b"), Decision::Allow, "without a list");
+}
+
+#[test]
 fn lists_of_what_may_run_at_all_are_enforced() {
-    let entries = |texts: &[&str]| texts.iter().map(|text| Entry::by_call(*text)).collect::<Vec<_>>();
-    let options =
-        Options::default().restricted_to(&entries(&["git", "ls"]), &entries(&["git push"])).unwrap();
-    let gate = Gate::new(options);
+    let gate = listed(&["git", "ls"], &["git push"]).unwrap();
     for (code, want) in [
-        ("git status && ls", Decision::Allow),
-        ("git log | ls", Decision::Allow),
+        ("git status", Decision::Allow),
+        ("ls 'a; b' \"c && d | e\" \"$x\"", Decision::Allow),
+        ("git status && ls", Decision::Deny),
+        ("git status || ls", Decision::Deny),
+        ("git log | ls", Decision::Deny),
+        ("ls; ls", Decision::Deny),
+        ("ls\nls", Decision::Deny),
+        ("ls\r\nls", Decision::Deny),
+        ("ls &", Decision::Deny),
+        ("ls $(ls)", Decision::Deny),
+        ("ls `ls`", Decision::Deny),
+        ("ls > a", Decision::Deny),
+        ("ls >> a", Decision::Deny),
+        ("ls < a", Decision::Deny),
+        ("ls <<E\nE", Decision::Deny),
         ("ls; cat x", Decision::Deny),
         ("git -C . push", Decision::Deny),
         ("sh -c 'cat x'", Decision::Deny),
     ] {
-        let verdict = gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project"));
-        assert_eq!(verdict.decision, want, "{code}: {:?}", verdict.findings);
+        assert_eq!(said(&gate, code), want, "{code}");
     }
 }

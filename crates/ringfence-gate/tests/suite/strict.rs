@@ -3,11 +3,11 @@
 use ringfence_gate::checks::built_in;
 use ringfence_gate::{Decision, Finding, Gate, Options, Request, Verdict};
 use ringfence_model::config::Strictness;
-use ringfence_model::{Severity, ViolationKind};
+use ringfence_model::{Filesystem, Severity, ViolationKind};
 
 fn judge(strictness: Strictness, code: &str) -> Verdict {
     let gate = Gate::new(Options { strictness, ..Options::default() });
-    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project"))
+    gate.judge(&Request::shell(code, "/home/dev", "/home/dev/project").within(Filesystem::default()))
 }
 
 fn strict(code: &str) -> Verdict {
@@ -38,7 +38,7 @@ fn what_passes_carries_its_warnings_and_what_does_not_names_its_check() {
     let verdict = judge(Strictness::Standard, "curl -s localhost; rm -rf /tmp/x");
     assert_eq!((verdict.decision, verdict.check()), (Decision::Allow, "composite"));
     let checks: Vec<_> = verdict.passed().unwrap().iter().map(|finding| finding.check).collect();
-    assert_eq!(checks, ["dangerous_pattern", "dangerous_removal"]);
+    assert_eq!(checks, ["dangerous_pattern", "shell_metacharacter", "dangerous_removal"]);
 
     let verdict = judge(Strictness::Standard, "curl -s localhost; rm -rf /etc");
     assert_eq!(verdict.check(), "dangerous_removal");
@@ -92,7 +92,7 @@ fn every_unquoted_delimiter_is_mentioned() {
 #[test]
 fn eval_and_shredding_are_refused() {
     for (code, check) in [
-        ("eval x", "dangerous_pattern"),
+        ("eval \"$x\"", "dangerous_pattern"),
         ("mkfs x", "disk"),
         ("mkfs.ext4 x", "disk"),
         ("wipefs x", "disk"),
@@ -103,6 +103,7 @@ fn eval_and_shredding_are_refused() {
         let usual = judge(Strictness::Standard, code).decision;
         assert!(usual >= Decision::Ask, "{code}: {usual:?}");
     }
+    assert_eq!(strict("eval 'echo hi'").decision, Decision::Deny);
 }
 
 #[test]

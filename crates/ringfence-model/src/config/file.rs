@@ -13,8 +13,8 @@ use super::limits::LimitsSetting;
 use super::object::{objects_only, written_as_derived};
 use super::setting::{Seconds, Setting, Text};
 use super::words::{
-    Ask, GateMode, Launcher, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode,
-    Strictness, WorkspaceAccess,
+    Ask, ConfirmFrom, GateMode, Launcher, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope,
+    SessionMode, Strictness, WorkspaceAccess,
 };
 use crate::{Access, PolicyMode};
 
@@ -286,6 +286,9 @@ pub struct SafetySection {
     /// Custom tools that are refused without a question.
     #[serde(alias = "tool_denylist")]
     pub tool_denylist: Texts,
+    /// From which risk on a person confirms what no check objects to.
+    #[serde(alias = "confirm_from")]
+    pub confirm_from: Setting<ConfirmFrom>,
     /// How long a question waits for its answer; no answer is a refusal.
     #[serde(alias = "approval_timeout_ms")]
     pub approval_timeout_ms: Setting<std::num::NonZeroU64>,

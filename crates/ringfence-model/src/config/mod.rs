@@ -23,10 +23,10 @@ pub use file::{
 pub use limits::{LimitRow, LimitsSection, LimitsSetting};
 pub use resolved::{
     AgentSandbox, BubblewrapConfig, Entry, OsConfig, Prune, SafetyConfig, SandboxConfig, SeatbeltConfig,
-    ToolLists, ValidationContext, command_matches, host_matches,
+    ToolLists, ValidationContext, command_matches,
 };
 pub use setting::{Positive, Seconds, Setting, Size, Text};
 pub use words::{
-    Ask, GateMode, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope,
-    SessionMode, Strictness, WorkspaceAccess,
+    Ask, ConfirmFrom, GateMode, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision, Profile,
+    SafetyMode, Scope, SessionMode, Strictness, WorkspaceAccess,
 };

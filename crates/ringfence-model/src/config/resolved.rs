@@ -9,10 +9,10 @@ use super::containers::{BrowserSection, DockerSection};
 use super::file::PermanentGrant;
 use super::setting::Text;
 use super::words::{
-    Ask, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode, Strictness,
-    WorkspaceAccess,
+    Ask, ConfirmFrom, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode,
+    Strictness, WorkspaceAccess,
 };
-use crate::{Limits, PolicyMode, RuleLayer, RuleSource};
+use crate::{Limits, NetworkPolicy, PolicyMode, RuleLayer, RuleSource};
 
 /// An entry of a list, as it was written, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -144,6 +144,7 @@ pub struct SafetyConfig {
     pub denylist: Vec<Entry>,
     pub tool_allowlist: Vec<Entry>,
     pub tool_denylist: Vec<Entry>,
+    pub confirm_from: ConfirmFrom,
     pub approval_timeout_ms: u64,
 }
 
@@ -156,6 +157,7 @@ impl Default for SafetyConfig {
             denylist: vec![],
             tool_allowlist: vec![],
             tool_denylist: vec![],
+            confirm_from: ConfirmFrom::default(),
             approval_timeout_ms: 60_000,
         }
     }
@@ -317,14 +319,17 @@ impl SandboxConfig {
             && (self.allowed_commands.is_empty() || listed(&self.allowed_commands))
     }
 
-    /// Whether the lists let this host through. No host is reachable unless it, or a network, was asked for.
+    /// Whether this host may be reached, as [`NetworkPolicy::refusal_of_host`] answers it.
     #[must_use]
     pub fn is_host_allowed(&self, host: &str) -> bool {
-        let listed = |list: &[Entry]| list.iter().any(|entry| host_matches(&entry.text, host));
-        if listed(&self.blocked_hosts) || self.mode == Mode::Strict {
-            return false;
-        }
-        if self.allowed_hosts.is_empty() { self.allow_network } else { listed(&self.allowed_hosts) }
+        let texts = |list: &[Entry]| list.iter().map(|entry| entry.text.clone()).collect();
+        let policy = NetworkPolicy {
+            allow_network: self.allow_network && self.mode != Mode::Strict,
+            allowed_hosts: texts(&self.allowed_hosts),
+            blocked_hosts: texts(&self.blocked_hosts),
+            ..NetworkPolicy::default()
+        };
+        policy.refusal_of_host(host).is_none()
     }
 
     /// What the checks of a command's text may let through.
@@ -352,16 +357,4 @@ pub fn command_matches(pattern: &str, command: &str) -> bool {
         return false;
     }
     wanted.all(|want| words.next() == Some(want))
-}
-
-/// Whether `host` is `pattern`, or ends in it when it begins with a dot. Case and a final dot don't count.
-#[must_use]
-pub fn host_matches(pattern: &str, host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host);
-    let pattern = pattern.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(pattern);
-    if pattern.starts_with('.') {
-        let Some(split) = host.len().checked_sub(pattern.len()) else { return false };
-        return split > 0 && host.is_char_boundary(split) && host[split..].eq_ignore_ascii_case(pattern);
-    }
-    host.eq_ignore_ascii_case(pattern)
 }

@@ -221,6 +221,23 @@ pub enum GateMode {
     Required,
 }
 
+/// From which risk on a person confirms what no check objects to.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ConfirmFrom {
+    /// From none.
+    Never,
+    /// From critical, where nothing holds the command: no fence, no container.
+    #[default]
+    Unfenced,
+    /// From critical, in a fence too.
+    Critical,
+    /// From high, in a fence too.
+    High,
+}
+
 /// Whether a person is asked when the fence refuses something.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,

@@ -340,10 +340,12 @@ impl Merge {
             denylist,
             tool_allowlist,
             tool_denylist,
+            confirm_from,
             approval_timeout_ms,
         } = safety;
         self.set(o, "safety.gate", gate, |c| &mut c.safety.gate);
         self.set(o, "safety.mode", mode, |c| &mut c.safety.mode);
+        self.set(o, "safety.confirmFrom", confirm_from, |c| &mut c.safety.confirm_from);
         let lists: [(_, _, _, Target<Vec<Entry>>); 4] = [
             ("safety.allowlist", "safety/allowlist", allowlist, |c| &mut c.safety.allowlist),
             ("safety.denylist", "safety/denylist", denylist, |c| &mut c.safety.denylist),

@@ -12,8 +12,8 @@ use super::merge::{Merge, Origin, append, entries, limit_key};
 
 const ONLY_TIGHTER: &str = "ignored: a project's file may only tighten the policy";
 
-/// No command can have this name, because `/dev/null` is not a directory.
-const NO_COMMAND: &str = "/dev/null/none";
+/// No command can have this name, because `/dev/null` is not a directory, and no host.
+const NOTHING: &str = "/dev/null/none";
 
 type Target<T> = fn(&mut SandboxConfig) -> &mut T;
 
@@ -92,8 +92,8 @@ impl Merge {
         }
 
         // Lists that only ever allow: they shrink, where there is one.
-        self.narrow(o, "allowedCommands", allowed_commands, Empty::AllowsAll, |c| &mut c.allowed_commands);
-        self.narrow(o, "allowedHosts", allowed_hosts, Empty::AllowsNothing, |c| &mut c.allowed_hosts);
+        self.narrow(o, "allowedCommands", allowed_commands, |c| &mut c.allowed_commands);
+        self.narrow(o, "allowedHosts", allowed_hosts, |c| &mut c.allowed_hosts);
 
         // Words with an order: the stricter one stays. `max` is the stricter one.
         self.stricter(o, "enabled", enabled, |c| &mut c.enabled, |a, b| a | b);
@@ -222,29 +222,28 @@ impl Merge {
         }
     }
 
-    /// Keeps of an allow list what the project allows too.
+    /// Keeps of an allow list what the project allows too. An empty one allows everything.
     fn narrow(
         &mut self,
         origin: &Origin<'_>,
         key: &'static str,
         texts: Option<Vec<Text>>,
-        empty: Empty,
         target: Target<Vec<Entry>>,
     ) {
         let Some(texts) = texts.filter(|texts| !texts.is_empty()) else { return };
         let wanted = entries(origin, key, key, texts);
         let list = target(&mut self.config);
-        if list.is_empty() && empty == Empty::AllowsAll {
+        if list.is_empty() {
             *list = wanted;
             return;
         }
         let before = std::mem::take(list);
         let more = wanted.iter().any(|entry| !before.iter().any(|known| known.text == entry.text));
         list.extend(before.into_iter().filter(|known| wanted.iter().any(|entry| entry.text == known.text)));
-        let emptied = list.is_empty() && empty == Empty::AllowsAll;
+        let emptied = list.is_empty();
         if emptied {
             // Nothing is in both lists, and an empty one would allow everything.
-            list.push(Entry::new(NO_COMMAND, origin.source(key, key)));
+            list.push(Entry::new(NOTHING, origin.source(key, key)));
         }
         if more && !emptied {
             self.widens(origin, key);
@@ -279,10 +278,13 @@ impl Merge {
             denylist,
             tool_allowlist,
             tool_denylist,
+            confirm_from,
             approval_timeout_ms,
         } = safety;
         self.stricter(o, "safety.gate", gate, |c| &mut c.safety.gate, Ord::max);
         self.stricter(o, "safety.mode", mode, |c| &mut c.safety.mode, Ord::max);
+        let confirm: Target<_> = |c| &mut c.safety.confirm_from;
+        self.stricter(o, "safety.confirmFrom", confirm_from, confirm, Ord::max);
         self.list(o, "safety.denylist", "safety/denylist", denylist, |c| &mut c.safety.denylist);
         self.list(o, "safety.toolDenylist", "safety/toolDenylist", tool_denylist, |c| {
             &mut c.safety.tool_denylist
@@ -350,13 +352,6 @@ impl Merge {
             }
         }
     }
-}
-
-/// What an empty allow list means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Empty {
-    AllowsAll,
-    AllowsNothing,
 }
 
 fn restricted_wins(a: PolicyMode, b: PolicyMode) -> PolicyMode {

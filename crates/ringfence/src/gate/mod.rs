@@ -80,9 +80,7 @@ impl Gatekeeper {
     }
 
     fn policy(&self) -> Option<&Policy> {
-        let setup = &self.setup;
-        let fenced = || !setup.is_switched_off() && setup.loaded.config.launcher != Launcher::NetworkOnly;
-        self.policy.get_or_init(|| fenced().then(|| setup.policy())).as_ref()
+        self.policy.get_or_init(|| fenced(&self.setup)).as_ref()
     }
 
     /// The directory in which commands begin.
@@ -94,19 +92,31 @@ impl Gatekeeper {
     /// What the gate says, and nothing else. `cwd`: where it would run; none when that is not known.
     #[must_use]
     pub fn judge(&self, language: Language, code: &str, cwd: Option<&str>) -> Verdict {
-        self.judge_as(language, code, cwd, false)
+        self.judge_as(language, code, cwd, Circumstances { is_fenced: true, escalated: false })
     }
 
-    /// As [`judge`](Self::judge); `escalated`: an agent wants more than the fence gives.
+    /// As [`judge`](Self::judge), under other circumstances.
     #[must_use]
-    pub fn judge_as(&self, language: Language, code: &str, cwd: Option<&str>, escalated: bool) -> Verdict {
-        let request = Request::new(language, code, self.home.as_str(), cwd.unwrap_or_default());
-        self.gate.judge(&Request {
+    pub fn judge_as(
+        &self,
+        language: Language,
+        code: &str,
+        cwd: Option<&str>,
+        circumstances: Circumstances,
+    ) -> Verdict {
+        let mut request = Request {
             project: Some(self.project.clone()),
             also: self.also.clone(),
-            escalated,
-            ..request
-        })
+            escalated: circumstances.escalated,
+            ..Request::new(language, code, self.home.as_str(), cwd.unwrap_or_default())
+        };
+        let verdict = self.gate.judge(&request);
+        // The rules of the fence only take findings away, and most commands have none.
+        if verdict.decision == Decision::Allow || !circumstances.is_fenced {
+            return verdict;
+        }
+        request.files = self.policy().map(|policy| Arc::new(policy.filesystem.clone()));
+        self.gate.judge(&request)
     }
 
     /// The gate itself.
@@ -124,6 +134,15 @@ impl Gatekeeper {
     }
 }
 
+/// How a command would run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Circumstances {
+    /// A fence holds it.
+    pub is_fenced: bool,
+    /// An agent wants more than the fence gives.
+    pub escalated: bool,
+}
+
 /// The gate that a configuration describes, its lists of commands included. Nobody makes one in another way.
 pub fn gate_of(setup: &Setup) -> Result<Gate> {
     let config = &setup.loaded.config;
@@ -136,9 +155,18 @@ pub fn gate_of(setup: &Setup) -> Result<Gate> {
     Ok(Gate::new(options))
 }
 
+/// The policy of a project whose files are fenced in.
+#[must_use]
+pub fn fenced(setup: &Setup) -> Option<Policy> {
+    let config = &setup.loaded.config;
+    let holds =
+        !setup.is_switched_off() && config.launcher != Launcher::NetworkOnly && config.provider != "none";
+    holds.then(|| setup.policy())
+}
+
 /// Whether everything that would be asked about is what a fence with these rules refuses, and asks about itself: a
 /// file that cannot be read, a file that cannot be written, or, where it holds those, a connection. A file that a person
-/// granted was asked about before.
+/// granted was asked about before. Which file a variable names, the fence sees when it is written or removed.
 #[must_use]
 fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: bool) -> bool {
     let held = |path: &String| {
@@ -153,6 +181,7 @@ fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: b
             finding.path.as_ref().is_some_and(is_unwritable)
         }
         ("system", "raw-connection") => holds_connections,
+        ("dangerous_variable", "redirect-to-variable" | "remove-file-variable") => true,
         _ => false,
     })
 }

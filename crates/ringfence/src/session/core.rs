@@ -22,7 +22,7 @@ use super::quote::text_of;
 use super::recorder::{Call, Recorder};
 use super::refusal::{Passed, Refusal, Why};
 use super::workplace::Runner;
-use crate::gate::Gatekeeper;
+use crate::gate::{Circumstances, Gatekeeper};
 use crate::permission::{ApprovalService, Permission, cleaned};
 use crate::setup::Setup;
 
@@ -236,8 +236,7 @@ impl Core {
         }
         for _ in 0..=MOST_EDITS {
             let code = text_of(&command);
-            let verdict =
-                self.gatekeeper.judge_as(proposal.language, &code, proposal.cwd, proposal.escalated);
+            let verdict = self.judge(proposal, &code);
             let refusal = |why| Refusal::new(&code, verdict.clone(), why, &self.setup.user_file());
             let how = match verdict.decision {
                 _ if is_off || proposal.is_unjudged => Passed::Unjudged,
@@ -275,9 +274,14 @@ impl Core {
             return Ok(Admitted { command, verdict: Some(verdict), how });
         }
         let code = text_of(&command);
-        let verdict = self.gatekeeper.judge_as(proposal.language, &code, proposal.cwd, proposal.escalated);
+        let verdict = self.judge(proposal, &code);
         let refusal = Refusal::new(&code, verdict, Why::NotApproved, &self.setup.user_file());
         Err(self.refuse(call, refusal))
+    }
+
+    fn judge(&self, proposal: &Proposal<'_>, code: &str) -> Verdict {
+        let circumstances = Circumstances { is_fenced: proposal.is_fenced, escalated: proposal.escalated };
+        self.gatekeeper.judge_as(proposal.language, code, proposal.cwd, circumstances)
     }
 
     fn refuse(&self, call: &Call, refusal: Refusal) -> Box<Refusal> {

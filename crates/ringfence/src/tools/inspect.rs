@@ -13,6 +13,7 @@ use super::catalogue::{self, Effect};
 use super::languages::for_gate;
 use super::run::not_allowed;
 use super::toolbox::Tools;
+use crate::gate::Circumstances;
 use crate::permission::{Permission, PermissionKind};
 use crate::session::Call;
 use crate::session::ToolResult;
@@ -74,7 +75,8 @@ impl Tools {
             _ => return Ok(None),
         };
         let cwd = self.directory_of(tool);
-        let verdict = self.shared.core.gatekeeper().judge_as(language, &code, cwd.as_deref(), escalated);
+        let circumstances = Circumstances { is_fenced: self.workplace.is_fenced(), escalated };
+        let verdict = self.shared.core.gatekeeper().judge_as(language, &code, cwd.as_deref(), circumstances);
         Ok(Some((code, verdict)))
     }
 

@@ -321,6 +321,20 @@ fn the_builder_makes_a_configuration() {
         assert_eq!(is_path_readable(&config, Path::new(path), &inputs), read, "{path}");
         assert_eq!(is_path_writable(&config, Path::new(path), &inputs), write, "{path}");
     }
+    for (settings, host, want) in [
+        (r#"{ "allowNetwork": true }"#, "a.example", true),
+        (r#"{ "allowNetwork": true, "blockedHosts": [".example"] }"#, "a.example", false),
+        (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "A.Example.", true),
+        (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "a.other", false),
+        (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "a example", false),
+        (r#"{ "allowNetwork": false, "allowedHosts": [".example"] }"#, "a.example", false),
+        (r#"{ "allowNetwork": true, "mode": "strict" }"#, "a.example", false),
+    ] {
+        let world = World::new().user(&settings.replacen('{', r#"{ "provider": "docker","#, 1));
+        let answers =
+            (world.load().config.is_host_allowed(host), world.policy().network.refusal(host, 443).is_none());
+        assert_eq!(answers, (want, want), "{host} by {settings}");
+    }
     assert!(SandboxBuilder::new().allow_read("").build().is_err());
     assert!(SandboxBuilder::new().block_command(" ").build().is_err());
     assert!(!SandboxBuilder::new().enabled(false).build().unwrap().enabled);
