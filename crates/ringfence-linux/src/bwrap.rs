@@ -99,7 +99,8 @@ pub fn launch(
     ]);
     let env = CStringArray::new(vec![]);
     let waits = place.is_some();
-    match sys::clone(0).map_err(|errno| LaunchError::Clone(errno.into()))? {
+    // SAFETY: the child allocates nothing, and ends in its arm.
+    match unsafe { sys::clone(0) }.map_err(|errno| LaunchError::Clone(errno.into()))? {
         Cloned::Child => {
             let failure = match become_bwrap(bwrap.program, &argv, &env, &table, &mut lifted, waits) {
                 Ok(errno) => Failure { step: Step::Bwrap, detail: 0, errno },
@@ -107,7 +108,9 @@ pub fn launch(
             };
             // Arranging may have put something else in the place of the socket, but not of its copy.
             let copy = lifted.get(CONTROL.unsigned_abs() as usize).copied().filter(|fd| *fd >= 0);
-            stage::report_failure(sys::borrow(copy.unwrap_or(inside.as_raw_fd())), failure);
+            // SAFETY: one of the two is the socket, open until this process ends.
+            let control = unsafe { sys::borrow(copy.unwrap_or(inside.as_raw_fd())) };
+            stage::report_failure(control, failure);
             sys::exit_now(1)
         }
         Cloned::Parent { pid, pidfd } => {
@@ -155,7 +158,8 @@ fn become_bwrap(
     rustix::process::setsid().or_fail(Step::Session)?;
     sys::reset_signals();
     if waits {
-        stage::wait_for_go(sys::borrow(table[CONTROL.unsigned_abs() as usize]))?;
+        // SAFETY: the caller's end of the socket, which is open until this process ends.
+        stage::wait_for_go(unsafe { sys::borrow(table[CONTROL.unsigned_abs() as usize]) })?;
     }
     let above = RawFd::try_from(table.len()).unwrap_or(RawFd::MAX);
     // First out of the way of each other, then down to their places.
@@ -163,7 +167,8 @@ fn become_bwrap(
         *lifted = sys::duplicate_above(*fd, above).or_fail(Step::Stdio)?;
     }
     for (target, lifted) in (0..).zip(lifted) {
-        sys::install_stdio(*lifted, target).or_fail(Step::Stdio)?;
+        // SAFETY: all that is needed of the old table was lifted above these numbers.
+        unsafe { sys::install_stdio(*lifted, target) }.or_fail(Step::Stdio)?;
     }
     sys::cloexec_from(above.unsigned_abs()).or_fail(Step::Stdio)?;
     Ok(sys::execve(program, argv, env))
@@ -177,7 +182,8 @@ pub fn run_stage() -> ! {
     if rustix::process::getpid() != rustix::process::Pid::INIT {
         sys::exit_now(1);
     }
-    let control = sys::adopt(CONTROL);
+    // SAFETY: whoever starts this program as pid 1 gives it these descriptors, and nothing else here knows them.
+    let control = unsafe { sys::adopt(CONTROL) };
     let code = match stage_inside(control.as_fd()) {
         Ok(()) => 0,
         Err(failure) => {
@@ -190,9 +196,11 @@ pub fn run_stage() -> ! {
 
 fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
-    let packed = sys::adopt(PARCEL);
+    // SAFETY: as in `run_stage`.
+    let packed = unsafe { sys::adopt(PARCEL) };
     let parcel = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
-    drop((packed, sys::adopt(PROGRAM)));
+    // SAFETY: as in `run_stage`.
+    drop((packed, unsafe { sys::adopt(PROGRAM) }));
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
     close_devices().or_fail(Step::SealRoot)?;
     // What bwrap left of them goes now, or nothing starts.

@@ -50,7 +50,8 @@ pub fn begin(ground: Vec<MountStep>) {
     }
     let maps = Maps::identity();
     let processors = Processors::now();
-    match sys::clone(FIRST) {
+    // SAFETY: the child never returns; it may allocate, since there is one thread.
+    match unsafe { sys::clone(FIRST) } {
         Ok(Cloned::Child) => {
             drop(host);
             // It may have been given the place of its parent, which waits then.

@@ -59,7 +59,8 @@ pub fn launch(
         mounted: 0,
     };
     let flags = if kept.network { libc::CLONE_NEWUSER | libc::CLONE_NEWNET } else { 0 };
-    match sys::clone(flags).map_err(|errno| LaunchError::Clone(errno.into()))? {
+    // SAFETY: the child allocates nothing and never returns.
+    match unsafe { sys::clone(flags) }.map_err(|errno| LaunchError::Clone(errno.into()))? {
         Cloned::Child => run(&stage, kept, parent.as_fd(), host.as_raw_fd()),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
@@ -86,7 +87,8 @@ pub fn launch(
 /// Runs as the keeper; never returns.
 fn run(stage: &Stage<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: RawFd) -> ! {
     // Our copy of it would keep the connection open when the host is gone.
-    drop(sys::adopt(hosts_end));
+    // SAFETY: this process's copy, which nothing else here uses.
+    drop(unsafe { sys::adopt(hosts_end) });
     let (mut signals, mut remover) = (None, None);
     let result = keep(stage, kept, parent, &mut signals, &mut remover);
     descendants::kill_all(signals.as_ref(), remover.as_ref().map(|remover| remover.pid));
@@ -150,7 +152,8 @@ impl Remover {
     fn start(directory: &CStr) -> Sys<Self> {
         let keeper = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         let sign = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
-        match sys::clone(0)? {
+        // SAFETY: the child allocates nothing, and ends in its arm.
+        match unsafe { sys::clone(0) }? {
             Cloned::Parent { pid, pidfd } => Ok(Self { pid, pidfd, sign }),
             Cloned::Child => {
                 let _ = sys::give_up_capabilities();

@@ -210,7 +210,8 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
         tied: false,
         mounted: 0,
     };
-    match sys::clone(NAMESPACES).map_err(|errno| LaunchError::Clone(errno.into()))? {
+    // SAFETY: the child allocates nothing and never returns.
+    match unsafe { sys::clone(NAMESPACES) }.map_err(|errno| LaunchError::Clone(errno.into()))? {
         Cloned::Child => run_init(&stage, host.as_raw_fd()),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };

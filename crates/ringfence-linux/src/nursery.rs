@@ -57,7 +57,8 @@ pub fn begin() {
         return;
     }
     let Ok((ours, theirs)) = control_pair() else { return };
-    match sys::clone(0) {
+    // SAFETY: the child never returns; it may allocate, since there is one thread.
+    match unsafe { sys::clone(0) } {
         Ok(Cloned::Child) => {
             drop(ours);
             // Whoever wants something finds out that nobody is here.
@@ -81,9 +82,11 @@ fn serve(requests: BorrowedFd<'_>) -> Sys<()> {
     stage::still_there(requests)?;
     // The terminal's are for the program.
     sys::block_signals();
-    sys::close_all_but(&mut [requests.as_raw_fd()])?;
+    // SAFETY: this process keeps nothing of the program's.
+    unsafe { sys::close_all_but(&mut [requests.as_raw_fd()]) }?;
     furnish_standard_descriptors()?;
-    sys::wipe_environment();
+    // SAFETY: a clone has one thread, and this one reads no environment.
+    unsafe { sys::wipe_environment() };
     let _ = rustix::thread::set_name(c"ringfence-nurse");
     let maps = Maps::identity();
     loop {
@@ -99,7 +102,8 @@ fn furnish_standard_descriptors() -> Sys<()> {
     let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     for number in 0..3 {
         if number != null.as_raw_fd() {
-            sys::install_stdio(null.as_raw_fd(), number)?;
+            // SAFETY: these numbers were closed.
+            unsafe { sys::install_stdio(null.as_raw_fd(), number) }?;
         }
     }
     if null.as_raw_fd() < 3 {
@@ -110,10 +114,12 @@ fn furnish_standard_descriptors() -> Sys<()> {
 
 /// Makes a pid 1 that is talked to by `control`.
 fn make(control: OwnedFd, maps: &Maps) {
-    match sys::clone(NAMESPACES | libc::CLONE_PARENT) {
+    // SAFETY: the child never returns; it may allocate, since there is one thread.
+    match unsafe { sys::clone(NAMESPACES | libc::CLONE_PARENT) } {
         Ok(Cloned::Child) => {
             // Requests of others are not for it.
-            let alone = sys::close_all_but(&mut [0, 1, 2, control.as_raw_fd()]);
+            // SAFETY: the others belong to frames that this process never returns to.
+            let alone = unsafe { sys::close_all_but(&mut [0, 1, 2, control.as_raw_fd()]) };
             // The kernel says who it is.
             if alone.and_then(|()| Message::Ready.send(control.as_fd(), None)).is_err() {
                 sys::exit_now(1)

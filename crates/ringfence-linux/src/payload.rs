@@ -34,7 +34,8 @@ fn lifted<'a>(stage: &Stage<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
         return fd;
     }
     match sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE) {
-        Ok(copy) => sys::borrow(copy),
+        // SAFETY: nobody else knows this copy; exec closes it.
+        Ok(copy) => unsafe { sys::borrow(copy) },
         Err(_) => fd,
     }
 }
@@ -77,16 +78,19 @@ fn become_command(
     if let Some(terminal) = terminal {
         rustix::process::ioctl_tiocsctty(terminal).or_fail(Step::Terminal)?;
         for target in 0..3 {
-            sys::install_stdio(terminal.as_raw_fd(), target).or_fail(Step::Stdio)?;
+            // SAFETY: the process becomes the command, and uses no standard descriptor itself.
+            unsafe { sys::install_stdio(terminal.as_raw_fd(), target) }.or_fail(Step::Stdio)?;
         }
     } else {
         for (target, source) in (0..).zip(stage.stdio) {
-            sys::install_stdio(source, target).or_fail(Step::Stdio)?;
+            // SAFETY: as above.
+            unsafe { sys::install_stdio(source, target) }.or_fail(Step::Stdio)?;
         }
     }
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
     for passed in stage.passed {
-        sys::install_stdio(passed.source, passed.target).or_fail(Step::Stdio)?;
+        // SAFETY: as above; what this process still needs was lifted out of the way.
+        unsafe { sys::install_stdio(passed.source, passed.target) }.or_fail(Step::Stdio)?;
     }
     // Last, because until exec this process has open whatever its host had.
     for limit in &plan.rlimits {
@@ -149,7 +153,8 @@ pub(crate) fn restrict(plan: &Plan) -> Result<(), Failure> {
 /// Whether no supervisor above listens already: tried by a process that ends at once.
 fn can_be_supervised(plan: &Plan) -> Result<bool, Failure> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
-    match sys::clone(0).or_fail(Step::Supervisor)? {
+    // SAFETY: the child allocates nothing, and ends in its arm.
+    match unsafe { sys::clone(0) }.or_fail(Step::Supervisor)? {
         Cloned::Child => sys::exit_now(i32::from(!matches!(listen(plan), Ok(Some(_))))),
         Cloned::Parent { pidfd, .. } => loop {
             match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {

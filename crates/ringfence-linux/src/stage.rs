@@ -85,7 +85,8 @@ impl<T> OrFail<T> for std::io::Result<T> {
 /// Runs as pid 1; never returns. `host` is this process's copy of the host's end of the control socket.
 pub(crate) fn run_init(stage: &Stage<'_>, host: RawFd) -> ! {
     // With a copy of the other end open here, the host's end would never be noticed.
-    drop(sys::adopt(host));
+    // SAFETY: this process's copy, which nothing else here uses.
+    drop(unsafe { sys::adopt(host) });
     let code = match init(stage) {
         Ok(()) => 0,
         Err(failure) => {
@@ -157,34 +158,9 @@ pub(crate) fn still_there(control: BorrowedFd<'_>) -> Sys<()> {
 pub(crate) fn start_and_reap(stage: &Stage<'_>) -> Result<(), Failure> {
     let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
     let payload = start(stage)?;
-    close_all_but(&mut [stage.control.as_raw_fd(), signals.as_raw_fd()]).or_fail(Step::Stdio)?;
     become_reaper(c"ringfence-init", &mut [stage.control.as_raw_fd(), signals.as_raw_fd()])?;
     reap_until_done(stage, signals.as_fd(), None, payload, sys::kill_everyone);
     Ok(())
-}
-
-/// Closes every descriptor but these. The command has its own by now; a copy of the host's end of a pipe
-/// kept here would let a command that reads to the end of its input wait for ever.
-fn close_all_but(kept: &mut [RawFd]) -> Sys<()> {
-    kept.sort_unstable();
-    let mut first: libc::c_uint = 0;
-    for &fd in kept.iter() {
-        let fd = libc::c_uint::try_from(fd).map_err(|_| Errno::BADF)?;
-        if first < fd {
-            close_range(first, fd - 1)?;
-        }
-        first = fd + 1;
-    }
-    close_range(first, libc::c_uint::MAX)
-}
-
-fn close_range(first: libc::c_uint, last: libc::c_uint) -> Sys<()> {
-    // SAFETY: nothing that owns a descriptor in this range is used again by this process, which only
-    // reaps from here on and ends without running destructors.
-    match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
-        0 => Ok(()),
-        _ => Err(Errno::IO),
-    }
 }
 
 /// From here on this process only reaps. It must not be a way out for what it reaps: not dumpable, it can be
@@ -193,7 +169,8 @@ fn close_range(first: libc::c_uint, last: libc::c_uint) -> Sys<()> {
 pub(crate) fn become_reaper(name: &CStr, keep: &mut [RawFd]) -> Result<(), Failure> {
     // The command's process may still share the table.
     sys::unshare_files().or_fail(Step::StartCommand)?;
-    sys::close_all_but(keep).or_fail(Step::StartCommand)?;
+    // SAFETY: this process only reaps from here on, and ends without running destructors.
+    unsafe { sys::close_all_but(keep) }.or_fail(Step::StartCommand)?;
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .or_fail(Step::NotDumpable)?;
     let _ = rustix::thread::set_name(name);
@@ -274,7 +251,8 @@ pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
 
     // The two share their descriptor table until the listener exists: so this process can send it to
     // the host although the command's own process may no longer make such calls.
-    match sys::clone(libc::CLONE_FILES).or_fail(Step::StartCommand)? {
+    // SAFETY: the child allocates nothing and never returns. Nothing is closed here before it has its own table.
+    match unsafe { sys::clone(libc::CLONE_FILES) }.or_fail(Step::StartCommand)? {
         Cloned::Child => payload::run(stage, told.as_fd(), terminal.as_ref().map(|(_, slave)| slave.as_fd())),
         Cloned::Parent { pid, pidfd } => {
             let master = terminal.as_ref().map(|(master, _)| master.as_fd());
@@ -285,7 +263,8 @@ pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
             while let Some(message) = next_word(&tell, &pidfd).or_fail(Step::StartCommand)? {
                 match message {
                     Message::Listener { fd } => {
-                        let listener = sys::adopt(fd);
+                        // SAFETY: the other process made it in our common table, and gave it up.
+                        let listener = unsafe { sys::adopt(fd) };
                         Message::Listener { fd: -1 }
                             .send(stage.control, Some(listener.as_fd()))
                             .or_fail(Step::StartCommand)?;

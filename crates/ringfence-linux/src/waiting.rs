@@ -32,13 +32,16 @@ impl Order<'_> {
     pub(crate) fn send(&self, control: BorrowedFd<'_>) -> Sys<()> {
         let Order { plan, exec, stdio, tty, disowned, waits } = *self;
         for passed in &exec.passed {
-            Message::Given { target: passed.target }.send(control, Some(sys::borrow(passed.source)))?;
+            // SAFETY: whoever gives an order keeps its descriptors open.
+            let source = unsafe { sys::borrow(passed.source) };
+            Message::Given { target: passed.target }.send(control, Some(source))?;
         }
         let (mounts, traps) = (&plan.mounts, &plan.traps);
         let packed = parcel::pack(&parcel::Contents { plan, exec, passed: &[], tty, waits, mounts, traps })?;
         let mut descriptors = vec![packed.as_fd()];
         if tty.is_none() {
-            descriptors.extend(stdio.map(sys::borrow));
+            // SAFETY: as above.
+            descriptors.extend(stdio.map(|fd| unsafe { sys::borrow(fd) }));
         }
         descriptors.extend(disowned);
         Message::Parcel.send_with(control, &descriptors)

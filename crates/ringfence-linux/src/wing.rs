@@ -21,7 +21,8 @@ const MOST_GIVEN: usize = 32;
 
 /// Starts the keeper. Where that is not possible the socket's end tells the host so.
 pub(crate) fn start(stage: &Stage<'_>, socket: OwnedFd) {
-    if let Ok(Cloned::Child) = sys::clone(0) {
+    // SAFETY: the child allocates nothing and never returns.
+    if let Ok(Cloned::Child) = unsafe { sys::clone(0) } {
         run(stage, &socket)
     }
 }
@@ -37,7 +38,8 @@ fn run(stage: &Stage<'_>, socket: &OwnedFd) -> ! {
 }
 
 fn keep(stage: &Stage<'_>, socket: BorrowedFd<'_>, signals: &mut Option<OwnedFd>) -> Result<(), Failure> {
-    sys::close_all_but(&mut [socket.as_raw_fd()]).or_fail(Step::Stdio)?;
+    // SAFETY: the others belong to frames that this process never returns to.
+    unsafe { sys::close_all_but(&mut [socket.as_raw_fd()]) }.or_fail(Step::Stdio)?;
     rustix::process::setsid().or_fail(Step::Keeper)?;
     sys::block_signals();
     let me = rustix::process::getpid();
