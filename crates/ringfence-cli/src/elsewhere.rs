@@ -85,7 +85,7 @@ fn prepare(setup: &Setup, required: &[String], hooks: Hooks) -> Result<(Arc<dyn 
         cwd: setup.project.clone(),
         policy: setup.policy(),
         environment: setup.env.clone(),
-        provider_options: options(setup)?,
+        provider_options: options(setup)?.into(),
         hooks,
     };
     Ok((provider, options))

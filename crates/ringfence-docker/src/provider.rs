@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfence_fence::{BoxFuture, CreateOptions, Provider, Sandbox, SandboxInfo, SandboxStatus};
 use ringfence_local::guest::wire::{Ask, Start, VERSION};
+use ringfence_model::config::{Launcher, LocalOptions};
 use ringfence_model::{Error, ErrorKind, Result};
-use serde_json::json;
 
 use crate::engine::attached::Attached;
 use crate::engine::containers::Extras;
@@ -91,7 +91,7 @@ impl Maker {
 
     /// Makes a sandbox with a guest where one can run, and else, if that may be, with the image's own shell.
     pub(crate) async fn make(&self, options: CreateOptions) -> Result<Arc<DockerSandbox>> {
-        let own = ProviderOptions::read(&options.provider_options)?;
+        let own = ProviderOptions::read(options.provider_options.custom()?)?;
         let mut runner = Runner::wanted(&own)?;
         loop {
             let failed = match self.make_with(&options, &own, &runner).await {
@@ -250,7 +250,7 @@ impl Provider for DockerProvider {
 
     fn create(&self, options: CreateOptions) -> BoxFuture<'_, Result<Arc<dyn Sandbox>>> {
         Box::pin(async move {
-            let own = ProviderOptions::read(&options.provider_options)?;
+            let own = ProviderOptions::read(options.provider_options.custom()?)?;
             let sandbox: Arc<dyn Sandbox> = match own.life {
                 Life::Kept => self.maker.make(options).await?,
                 Life::Simple => {
@@ -396,16 +396,18 @@ async fn link(
     running: Option<Attached>,
 ) -> Result<Link> {
     let approval = options.hooks.approval.clone();
-    let mut launch = json!({ "launcher": "landlock", "shellCommand": guest::SHELL });
-    if let Some(precision) = &own.precision {
-        launch["precision"] = json!(precision);
-    }
+    let local = LocalOptions {
+        launcher: Launcher::Landlock,
+        shell_command: guest::SHELL.to_owned(),
+        precision: own.precision,
+        ..LocalOptions::default()
+    };
     let start = Start {
         version: VERSION,
         cwd: spec.workdir.clone(),
         policy: inside::policy(&options.policy, spec),
         environment: inside::environment(&options.policy, &options.environment, spec),
-        options: launch,
+        options: local,
         ask: approval.as_ref().map(Ask::of),
     };
     let listeners = Listeners { approval, background: options.hooks.background.clone() };

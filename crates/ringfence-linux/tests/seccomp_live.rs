@@ -3,7 +3,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use ringfence_linux::seccomp::{self, Arch, DenyEntry, NotifySet, Precision, Verdict};
+use ringfence_linux::seccomp::{self, Arch, DenyEntry, NotifySet, Verdict};
+use ringfence_model::config::Precision;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;

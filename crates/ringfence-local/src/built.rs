@@ -11,9 +11,10 @@ use std::sync::Arc;
 use ringfence_linux::disowned::Strangers;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, Plan};
-use ringfence_linux::seccomp::{self, NotifySet, Precision, Shared};
+use ringfence_linux::seccomp::{self, NotifySet, Shared};
 use ringfence_linux::supervisor::{self, Watched};
 use ringfence_linux::{early, fuse, keeper, landlock};
+use ringfence_model::config::Precision;
 use ringfence_model::{Access, Assurance, Layer, Policy, PolicyMode, Result};
 use rustix::fs::{Mode, OFlags};
 

@@ -12,7 +12,6 @@ use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
-use ringfence_linux::seccomp::Precision;
 use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
 use ringfence_linux::warden::{Outcome, attend};
 use ringfence_model::{
@@ -58,8 +57,9 @@ impl Native {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
-        let precision = precision(&options.provider_options)?;
-        let launch_options = LaunchOptions::read(&options.provider_options)?;
+        let local = options.provider_options.local()?;
+        let precision = local.precision;
+        let launch_options = LaunchOptions::new(local)?;
         let Completed { mut policy, .. } = complete::complete(options.policy, &cwd, &host);
         let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         scan::add_rules(&mut policy.filesystem, &found);
@@ -443,18 +443,6 @@ fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {
     Asker::new(approval, command).map(Arc::new).map_err(|errno| {
         Error::new(ErrorKind::SpawnFailed, "cannot prepare to ask").caused_by(std::io::Error::from(errno))
     })
-}
-
-fn precision(options: &serde_json::Value) -> Result<Precision> {
-    match options.get("precision").map(|value| value.as_str()) {
-        None | Some(Some("full")) => Ok(Precision::Full),
-        Some(Some("writes")) => Ok(Precision::Writes),
-        Some(Some("off")) => Ok(Precision::Off),
-        Some(other) => Err(Error::new(
-            ErrorKind::InvalidConfig,
-            format!("precision is full, writes or off, not {}", other.unwrap_or("something that is no text")),
-        )),
-    }
 }
 
 /// The shell's convention, with timeouts told apart.

@@ -235,7 +235,8 @@ fn risky_code_has_a_container_of_its_own() {
     let container = CreateOptions {
         provider_options: json!({
             "engine": engine.host(), "life": "simple", "docker": { "image": FULL, "memory": "256M" },
-        }),
+        })
+        .into(),
         ..CreateOptions::new(room.project.clone(), setup.policy())
     };
     let docker = ProviderRoom::new(Arc::new(DockerProvider::default()), container);

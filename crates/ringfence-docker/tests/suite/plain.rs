@@ -49,19 +49,19 @@ fn an_image_without_bash_is_used_by_its_own_sh_and_says_what_that_costs() {
 fn a_guest_may_be_off_or_required() {
     let Some(world) = World::new() else { return };
     let mut options = world.options(json!({ "image": FULL }));
-    options.provider_options["guest"] = json!("off");
+    options.provider_options.set("guest", json!("off"));
     let sandbox = world.create(options).unwrap();
     assert_eq!(sandbox.assurance().adapter, "docker/sh");
     assert!(sandbox.assurance().degraded[0].contains("guest is off"), "{:?}", sandbox.assurance());
     assert_eq!(said(&*sandbox, "ls -a / | grep -c ringfence || true"), "0\n", "no guest inside");
     let mut options = world.options(json!({ "image": LEAST }));
-    options.provider_options["guest"] = json!("required");
+    options.provider_options.set("guest", json!("required"));
     let error = world.create(options).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
     assert!(error.message.contains("has no /bin/bash"), "{error}");
     // A program that cannot be one.
     let mut options = world.options(json!({ "image": FULL }));
-    options.provider_options["guestProgram"] = json!("/bin/true");
+    options.provider_options.set("guestProgram", json!("/bin/true"));
     let sandbox = world.create(options).unwrap();
     assert!(sandbox.assurance().degraded[0].contains("/true is not"), "{:?}", sandbox.assurance());
 }
@@ -82,7 +82,7 @@ fn a_guest_that_does_not_start_leaves_the_work_to_the_images_shell() {
     assert!(built.success());
     for scope in [None, Some(format!("agent:unfit-{}", std::process::id()))] {
         let mut options = world.options(json!({ "image": FULL }));
-        options.provider_options["guestProgram"] = json!(busybox);
+        options.provider_options.set("guestProgram", json!(busybox));
         options.hooks.scope_key = scope.clone();
         for _ in 0..2 {
             let sandbox = world.create(options.clone()).unwrap();
@@ -298,7 +298,7 @@ fn a_directory_and_variables_are_for_one_command_and_values_of_the_host_stay_out
             ("MINE", "canary"),
         ];
         options.environment = host.map(|(name, value)| (name.into(), value.into())).into();
-        options.provider_options["workdirFallback"] = json!(true);
+        options.provider_options.set("workdirFallback", json!(true));
         let sandbox = world.create(options).unwrap();
         let seen = said(&*sandbox, "set; export");
         for absent in ["canary", "/host/bin", "/home/ada", "evil.so"] {
@@ -367,7 +367,7 @@ fn a_kept_container_whose_rules_are_others_is_made_anew_unless_it_is_in_use() {
     let options = |denied: &[&str]| {
         let mut options = world.options(json!({ "image": LEAST }));
         options.hooks.scope_key = Some(format!("agent:rules-{}", std::process::id()));
-        options.provider_options["ledger"] = json!(ledger);
+        options.provider_options.set("ledger", json!(ledger));
         for name in denied {
             options.policy.filesystem.deny.push(PathRule::built_in(world.project.join(name)));
         }

@@ -1,6 +1,7 @@
 //! The proof: a real sandbox that runs a real command.
 
 use ringfence_fence::CreateOptions;
+use ringfence_model::config::{LocalOptions, Precision};
 use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
 
 use super::{Check, Choice, Status};
@@ -40,7 +41,8 @@ pub(super) fn fence(options: CreateOptions) -> Tried {
         Err(error) => error.chain(),
     };
     let mut unsupervised = options;
-    unsupervised.provider_options = serde_json::json!({ "precision": "off" });
+    let local = LocalOptions { precision: Precision::Off, ..LocalOptions::default() };
+    unsupervised.provider_options = local.into();
     match start(unsupervised) {
         Ok(result) => Tried {
             check: check(Status::Degraded, format!("only without a supervisor: {failure}"))

@@ -131,7 +131,7 @@ impl Guest {
             cwd: start.cwd,
             policy: start.policy,
             environment,
-            provider_options: start.options,
+            provider_options: start.options.into(),
             hooks: Hooks {
                 scope_key: None,
                 progress: None,

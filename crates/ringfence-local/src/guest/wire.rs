@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use ringfence_fence::Approval;
 use ringfence_fence::approval::AskAbout;
 use ringfence_fence::approve::Answered;
+use ringfence_model::config::LocalOptions;
 use ringfence_model::{
     Assurance, Command, Decision, Error, ErrorKind, ExecRequest, ExecResult, Grant, Policy, Stdin, Violation,
 };
@@ -58,7 +59,7 @@ pub struct Start {
     /// Added to the guest's own environment, of which the policy lets some names through.
     pub environment: BTreeMap<String, String>,
     /// For the local fence.
-    pub options: serde_json::Value,
+    pub options: LocalOptions,
     /// Whether anybody is asked about refusals, about which, and how long.
     #[serde(default)]
     pub ask: Option<Ask>,

@@ -66,7 +66,7 @@ impl Seatbelt {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
-        let settings = Options::read(&options.provider_options)?;
+        let settings = Options::new(options.provider_options.local()?)?;
         let Completed { policy, .. } = complete::complete_for(&system::MACOS, options.policy, &cwd, &host);
         let wrapper = Wrapper::new(&policy.limits);
         let mut fence = Self {

@@ -9,7 +9,7 @@ use serde_json::json;
 pub(super) const STAGE: &str = env!("CARGO_BIN_EXE_ringfence-stage");
 
 fn by(launcher: &str, mut options: CreateOptions, request: &ExecRequest) -> Result<ExecResult> {
-    options.provider_options = json!({ "launcher": launcher, "stage": STAGE });
+    options.provider_options = json!({ "launcher": launcher, "stage": STAGE }).into();
     Native::prepare(options)?.run(request, Streams::Capture, &|_| ())
 }
 
@@ -21,7 +21,7 @@ fn options(project: &std::path::Path, provider: serde_json::Value) -> CreateOpti
         cwd: project.to_owned(),
         policy,
         environment: std::env::vars_os().collect(),
-        provider_options: provider,
+        provider_options: provider.into(),
         hooks: Default::default(),
     }
 }

@@ -81,7 +81,7 @@ fn no_precision_listens_to_nothing() {
     let place = Place::new();
     place.script("log", "touch \"$HERE/listened\"");
     let mut options = place.options();
-    options.provider_options["precision"] = json!("off");
+    options.provider_options.set("precision", json!("off"));
     let fence = Seatbelt::prepare(options).unwrap();
     let secret = place.root.join("home/.ssh/id").display().to_string();
     let words = format!("echo 'cat: {secret}: Operation not permitted' >&2; exit 1");

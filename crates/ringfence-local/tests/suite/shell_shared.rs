@@ -25,7 +25,7 @@ impl House {
         policy.filesystem.allow_write.push(PathRule::built_in(temp.path()));
         let native = Native::prepare(CreateOptions {
             environment: std::env::vars_os().collect(),
-            provider_options: options,
+            provider_options: options.into(),
             ..CreateOptions::new(temp.path().to_path_buf(), policy)
         });
         let env = BTreeMap::from([("HOUSE".to_owned(), "shared".to_owned())]);
