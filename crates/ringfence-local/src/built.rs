@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ringfence_linux::disowned::Strangers;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
-use ringfence_linux::plan::{Exec, Plan};
+use ringfence_linux::plan::{Exec, MountStep, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Shared};
 use ringfence_linux::supervisor::{self, Watched};
 use ringfence_linux::{early, fuse, keeper, landlock};
@@ -42,6 +42,13 @@ pub(crate) struct Ground {
     pub(crate) options: LaunchOptions,
 }
 
+/// Hears the first mounts of a plan as soon as they are known, while the rest is still planned: whoever builds them
+/// may begin. The owners of `/etc` are translated as the second argument says.
+pub(crate) type HeadStart<'a> = &'a dyn Fn(&[MountStep], Option<&Strangers>);
+
+/// For whoever begins with the whole plan.
+pub(crate) fn no_head_start(_: &[MountStep], _: Option<&Strangers>) {}
+
 /// A fence by one launcher.
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -71,9 +78,13 @@ impl From<ringfence_model::Error> for NoFence {
 }
 
 impl Ground {
-    pub(crate) fn build(&self, launcher: Launcher) -> std::result::Result<Built, NoFence> {
+    pub(crate) fn build(
+        &self,
+        launcher: Launcher,
+        head_start: HeadStart<'_>,
+    ) -> std::result::Result<Built, NoFence> {
         let mut built = match launcher {
-            Launcher::Native => self.with_mounts(launcher)?,
+            Launcher::Native => self.with_mounts(launcher, head_start)?,
             Launcher::Bwrap => self.by_bwrap()?,
             Launcher::Landlock => self.on_host_files()?,
             Launcher::NetworkOnly => self.network_only(),
@@ -86,8 +97,8 @@ impl Ground {
         Ok(built)
     }
 
-    fn with_mounts(&self, launcher: Launcher) -> Result<Built> {
-        let (mut view, strangers) = self.view(launcher)?;
+    fn with_mounts(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<Built> {
+        let (mut view, strangers) = self.view(launcher, head_start)?;
         let mut degraded = Vec::new();
         let tripwire = self.tripwire(launcher);
         match (&tripwire, self.precision) {
@@ -132,18 +143,16 @@ impl Ground {
 
     /// What is shown, and by whom the owners of `/etc` are translated, where that is possible: elsewhere what only
     /// root can read there is looked for and masked.
-    fn view(&self, launcher: Launcher) -> Result<(View, Option<Arc<Strangers>>)> {
+    fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Strangers>>)> {
         let fs = &self.policy.filesystem;
         let mut rooms = Rooms::new(fs, self.precision != Precision::Off)?;
-        let is_native = launcher == Launcher::Native;
         // The one file of it that somebody wants would be refused with the others.
-        let translated =
-            is_native && rustix::process::geteuid().is_root() && !scan::is_wanted(fs, Path::new("/etc"));
+        let translated = launcher == Launcher::Native
+            && rustix::process::geteuid().is_root()
+            && !scan::is_wanted(fs, Path::new("/etc"));
         let strangers = if translated { Strangers::new(c"/etc").ok() } else { None };
         let strangers = strangers.filter(|_| rooms.disown(c"/etc"));
-        if is_native {
-            early::build(rooms.mounts(), strangers.as_ref());
-        }
+        head_start(rooms.mounts(), strangers.as_ref());
         let found =
             if strangers.is_some() { Cow::Borrowed(&self.found) } else { self.found_with_roots_own() };
         Ok((rooms.finish(fs, &found, &self.cwd)?, strangers.map(Arc::new)))
@@ -179,7 +188,8 @@ impl Ground {
             let error = std::io::Error::from(errno);
             NoFence::Unavailable(format!("the program for the inside, {}: {error}", stage.display()))
         })?;
-        let mut built = self.with_mounts(Launcher::Bwrap)?;
+        // bwrap is started with all of its mounts.
+        let mut built = self.with_mounts(Launcher::Bwrap, &no_head_start)?;
         let arguments = bwrap::arguments(&program, &built.plan.mounts)?;
         built.helper = Some(Helper { arguments, stage });
         Ok(built)
@@ -479,3 +489,6 @@ impl Ready<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

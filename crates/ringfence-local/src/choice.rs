@@ -10,7 +10,7 @@ use ringfence_linux::launch::LaunchError;
 use ringfence_linux::probe;
 use ringfence_model::{Assurance, Error, ErrorKind, Result};
 
-use crate::built::{Built, Ground, NoFence};
+use crate::built::{Built, Ground, HeadStart, NoFence, no_head_start};
 use crate::doctor;
 use crate::launcher::{self, Launcher};
 
@@ -68,12 +68,13 @@ impl Chosen {
 pub(crate) struct Choice(Mutex<Arc<Chosen>>);
 
 impl Choice {
-    pub(crate) fn new(ground: &Ground) -> Result<Self> {
+    /// `head_start` is for the first launcher that is planned with mounts of our own.
+    pub(crate) fn new(ground: &Ground, head_start: HeadStart<'_>) -> Result<Self> {
         let (first, why) = match ground.options.wanted {
             Some(wanted) => (wanted, vec![]),
             None => strongest(ground),
         };
-        Ok(Self(Mutex::new(Arc::new(choose(ground, Some(first), why)?))))
+        Ok(Self(Mutex::new(Arc::new(choose(ground, Some(first), why, head_start)?))))
     }
 
     pub(crate) fn current(&self) -> Arc<Chosen> {
@@ -93,7 +94,7 @@ impl Choice {
             let launcher = failed.built.launcher;
             let mut why = failed.why.clone();
             why.push(not_possible(launcher, &launcher::in_words(error)));
-            *current = Arc::new(choose(ground, weaker(ground, launcher), why)?);
+            *current = Arc::new(choose(ground, weaker(ground, launcher), why, &no_head_start)?);
         }
         Ok(Arc::clone(&current))
     }
@@ -118,9 +119,14 @@ fn weaker(ground: &Ground, launcher: Launcher) -> Option<Launcher> {
     if ground.options.wanted.is_some() { None } else { launcher.next() }
 }
 
-fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>) -> Result<Chosen> {
+fn choose(
+    ground: &Ground,
+    mut candidate: Option<Launcher>,
+    mut why: Vec<String>,
+    head_start: HeadStart<'_>,
+) -> Result<Chosen> {
     while let Some(launcher) = candidate {
-        match ground.build(launcher) {
+        match ground.build(launcher, head_start) {
             Ok(built) => {
                 let chosen = Chosen {
                     built,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
+use ringfence_linux::early;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
 use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
@@ -65,7 +66,7 @@ impl Native {
         scan::add_rules(&mut policy.filesystem, &found);
         let limits = LimitPlan::new(&policy.limits);
         let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };
-        let choice = Choice::new(&ground)?;
+        let choice = Choice::new(&ground, &early::build)?;
         Ok(Self { ground, choice })
     }
 
