@@ -7,13 +7,13 @@
 //! would be the parent's.
 //!
 //! All its signals are blocked, it is in a session of its own and holds no descriptor but those it needs, so
-//! only SIGKILL and the end of the machine stop it. What survives even that, [`sweep_stale`] finds.
-//!
-//! [`sweep_stale`]: super::sweep_stale
+//! only SIGKILL and the end of the machine stop it. The first janitor of each program clears up after others that were
+//! stopped so, when its own work is done: nobody waits for that.
 
 use super::find::Base;
 use super::group;
 use super::name::Name;
+use super::sweep;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
@@ -21,7 +21,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::futex;
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ struct Orders {
     parent: Option<RawFd>,
     /// All of these, in ascending order.
     keep: Vec<RawFd>,
+    /// Whether it looks for groups that others left behind.
+    sweeps: bool,
     /// Becomes 1 when it has a descriptor table of its own, if it began with ours.
     apart: AtomicU32,
 }
@@ -77,6 +79,7 @@ impl Janitor {
             bases: numbers[1..=bases.len()].to_vec(),
             parent: numbers.get(bases.len() + 1).copied(),
             keep,
+            sweeps: !SWEPT.swap(true, Ordering::Relaxed),
             apart: AtomicU32::new(u32::from(slots.is_none())),
         });
         let stack = Stack::new()?;
@@ -154,6 +157,9 @@ impl Janitor {
         }
     }
 }
+
+/// One janitor of a program has swept, or will.
+static SWEPT: AtomicBool = AtomicBool::new(false);
 
 /// Those dismissed that may not be gone yet.
 static LEAVING: Mutex<Vec<Janitor>> = Mutex::new(Vec::new());
@@ -308,6 +314,9 @@ extern "C" fn run(orders: *mut c_void) -> c_int {
         // SAFETY: one of the descriptors kept open.
         let base = unsafe { BorrowedFd::borrow_raw(base) };
         let _ = group::remove(base, orders.name.as_c_str(), PATIENCE);
+        if orders.sweeps {
+            sweep::sweep(base, sweep::AGE);
+        }
     }
     0
 }
