@@ -13,6 +13,7 @@ use crate::nursery;
 use crate::plan::{Exec, MountStep, Plan};
 use crate::report::{Message, Step};
 use crate::stage::{IdMaps, Stage, run_init};
+use crate::steps;
 use crate::sys::{self, Cloned};
 use crate::waiting::Order;
 
@@ -210,6 +211,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
         tied: false,
         mounted: 0,
     };
+    steps::start();
     // SAFETY: the child allocates nothing and never returns.
     match unsafe { sys::clone(NAMESPACES) }.map_err(|errno| LaunchError::Clone(errno.into()))? {
         Cloned::Child => run_init(&stage, host.as_raw_fd()),

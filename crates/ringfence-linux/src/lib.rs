@@ -21,6 +21,7 @@ pub mod launch;
 mod mounts;
 pub mod nursery;
 pub mod open_files;
+mod order;
 mod parcel;
 mod payload;
 pub mod plan;
@@ -29,7 +30,6 @@ mod remove;
 pub mod report;
 pub mod seccomp;
 mod stage;
-#[cfg(feature = "steps")]
 pub mod steps;
 pub mod supervisor;
 pub mod sys;

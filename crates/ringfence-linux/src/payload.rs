@@ -8,10 +8,12 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::landlock::{Rights, Ruleset};
-use crate::plan::{LOWEST_SOURCE, Plan};
+use crate::order::{self, Command, Named as _};
+use crate::plan::{Exec, LOWEST_SOURCE, Plan};
 use crate::report::{Message, Step};
 use crate::seccomp;
 use crate::stage::{self, Failure, OrFail, Stage};
+use crate::steps::{self, Who};
 use crate::sys::{self, Cloned};
 
 /// Becomes the command; never returns.
@@ -45,71 +47,96 @@ fn become_command(
     tell: BorrowedFd<'_>,
     terminal: Option<BorrowedFd<'_>>,
 ) -> Result<Errno, Failure> {
+    steps::lap(Who::Command, steps::SECOND);
     let plan = stage.plan;
-    if stage.tied {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
-    }
-    rustix::process::setsid().or_fail(Step::Session)?;
-    // Before the filter, which would make the supervisor a part of it.
-    rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?;
-    sys::reset_signals();
-    rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?;
-    // The rules name paths, which the supervisor must not be asked about: so they are made before the filter.
-    let ruleset = if stage.landlocked { None } else { landlock_rules(plan)? };
-    let listener = if plan.supervised { listen(plan)? } else { None };
-    if let Some(ruleset) = ruleset {
-        if listener.is_none() {
-            give_back_what_was_kept(plan, &ruleset)?;
+    let (mut ruleset, mut listener) = (None, None);
+    let mut errno = Errno::NOENT;
+    for act in order::COMMAND {
+        match act {
+            Command::DieWithParent if stage.tied => {
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+                    .or_fail(Step::DieWithParent)?;
+            }
+            Command::DieWithParent => {}
+            Command::Session => rustix::process::setsid().map(drop).or_fail(Step::Session)?,
+            Command::Chdir => rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?,
+            Command::Signals => sys::reset_signals(),
+            Command::NoNewPrivs => rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?,
+            Command::LandlockRules if stage.landlocked => {}
+            Command::LandlockRules => ruleset = landlock_rules(plan)?,
+            Command::Listen if plan.supervised => listener = listen(plan)?,
+            Command::Listen => {}
+            Command::Landlock => {
+                if let Some(ruleset) = ruleset.take() {
+                    if listener.is_none() {
+                        give_back_what_was_kept(plan, &ruleset)?;
+                    }
+                    ruleset.restrict_self().or_fail(Step::Landlock)?;
+                }
+            }
+            Command::Filter => match listener.take() {
+                Some(listener) => send_listener(listener, tell)?,
+                None => install_unsupervised(plan, tell)?,
+            },
+            Command::OwnTable => {
+                sys::unshare_files().or_fail(Step::StartCommand)?;
+                Message::Go.send(tell, None).or_fail(Step::StartCommand)?;
+            }
+            Command::Stdio => install_descriptors(stage, terminal)?,
+            Command::Rlimits => {
+                for limit in &plan.rlimits {
+                    sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;
+                }
+            }
+            Command::Exec => errno = execute(stage.exec),
         }
-        ruleset.restrict_self().or_fail(Step::Landlock)?;
+        steps::lap(Who::Command, act.name());
     }
-    if let Some(listener) = listener {
-        Message::Listener { fd: listener.fd.as_raw_fd() }.send(tell, None).or_fail(Step::Supervisor)?;
-        // Init owns it now, through the shared table.
-        std::mem::forget(listener);
-    } else {
-        let filter = if plan.supervised { plan.unsupervised_filter.as_ref() } else { Some(&plan.filter) };
-        seccomp::install(filter.map_or(&[][..], Vec::as_slice)).or_fail(Step::Seccomp)?;
-        Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)?;
-    }
-    sys::unshare_files().or_fail(Step::StartCommand)?;
-    Message::Go.send(tell, None).or_fail(Step::StartCommand)?;
+    Ok(errno)
+}
 
+fn send_listener(listener: seccomp::Listener, tell: BorrowedFd<'_>) -> Result<(), Failure> {
+    Message::Listener { fd: listener.fd.as_raw_fd() }.send(tell, None).or_fail(Step::Supervisor)?;
+    // Init owns it now, through the shared table.
+    std::mem::forget(listener);
+    Ok(())
+}
+
+fn install_unsupervised(plan: &Plan, tell: BorrowedFd<'_>) -> Result<(), Failure> {
+    let filter = if plan.supervised { plan.unsupervised_filter.as_ref() } else { Some(&plan.filter) };
+    seccomp::install(filter.map_or(&[][..], Vec::as_slice)).or_fail(Step::Seccomp)?;
+    Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)
+}
+
+fn install_descriptors(stage: &Stage<'_>, terminal: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
     if let Some(terminal) = terminal {
         rustix::process::ioctl_tiocsctty(terminal).or_fail(Step::Terminal)?;
-        for target in 0..3 {
-            // SAFETY: the process becomes the command, and uses no standard descriptor itself.
-            unsafe { sys::install_stdio(terminal.as_raw_fd(), target) }.or_fail(Step::Stdio)?;
-        }
-    } else {
-        for (target, source) in (0..).zip(stage.stdio) {
-            // SAFETY: as above.
-            unsafe { sys::install_stdio(source, target) }.or_fail(Step::Stdio)?;
-        }
+    }
+    for (target, source) in (0..).zip(stage.stdio) {
+        let source = terminal.map_or(source, |terminal| terminal.as_raw_fd());
+        // SAFETY: the process becomes the command, and uses no standard descriptor itself.
+        unsafe { sys::install_stdio(source, target) }.or_fail(Step::Stdio)?;
     }
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
     for passed in stage.passed {
         // SAFETY: as above; what this process still needs was lifted out of the way.
         unsafe { sys::install_stdio(passed.source, passed.target) }.or_fail(Step::Stdio)?;
     }
-    // Last, because until exec this process has open whatever its host had.
-    for limit in &plan.rlimits {
-        sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;
-    }
+    Ok(())
+}
 
+/// Returns only to say why it could not.
+fn execute(exec: &Exec) -> Errno {
     let mut errno = Errno::NOENT;
-    for candidate in &stage.exec.candidates {
-        match sys::execve(candidate, &stage.exec.argv, &stage.exec.env) {
+    for candidate in &exec.candidates {
+        match sys::execve(candidate, &exec.argv, &exec.env) {
             Errno::NOENT | Errno::NOTDIR => {}
             // As execvp: remember that something was there, and look further.
             Errno::ACCESS => errno = Errno::ACCESS,
-            other => {
-                errno = other;
-                break;
-            }
+            other => return other,
         }
     }
-    Ok(errno)
+    errno
 }
 
 fn landlock_rules(plan: &Plan) -> Result<Option<Ruleset>, Failure> {

@@ -15,9 +15,11 @@ use rustix::process::Signal;
 
 use crate::fuse::mount as fuse;
 use crate::mounts;
+use crate::order::{self, Begin, Init, Named as _, Root};
 use crate::payload;
 use crate::plan::{Exec, MountStep, Passed, Plan};
 use crate::report::{Message, Step};
+use crate::steps::{self, Who};
 use crate::sys::{self, Cloned, Sys};
 use crate::wing;
 
@@ -87,6 +89,7 @@ pub(crate) fn run_init(stage: &Stage<'_>, host: RawFd) -> ! {
     // With a copy of the other end open here, the host's end would never be noticed.
     // SAFETY: this process's copy, which nothing else here uses.
     drop(unsafe { sys::adopt(host) });
+    steps::lap(Who::Init, steps::CLONE);
     let code = match init(stage) {
         Ok(()) => 0,
         Err(failure) => {
@@ -113,26 +116,47 @@ fn init(stage: &Stage<'_>) -> Result<(), Failure> {
 
 /// What every sandbox begins with, whatever its plan. Returns the host's root.
 pub(crate) fn found(control: BorrowedFd<'_>, maps: Option<IdMaps<'_>>) -> Result<OwnedFd, Failure> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
-    still_there(control).or_fail(Step::DieWithParent)?;
-    write_id_maps(maps)?;
-    rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .or_fail(Step::PrivateMounts)?;
-    sys::loopback_up().or_fail(Step::Loopback)?;
-    mounts::new_root().map_err(|(step, errno)| Failure { step, detail: 0, errno })
+    let mut host = Err(Errno::INVAL).or_fail(Step::NewRoot);
+    for act in order::BEGIN {
+        match act {
+            Begin::DieWithParent => {
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+                    .and_then(|()| still_there(control))
+                    .or_fail(Step::DieWithParent)?;
+            }
+            Begin::IdMaps => write_id_maps(maps)?,
+            Begin::PrivateMounts => {
+                rustix::mount::mount_change(
+                    c"/",
+                    MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+                )
+                .or_fail(Step::PrivateMounts)?;
+            }
+            Begin::Loopback => sys::loopback_up().or_fail(Step::Loopback)?,
+            Begin::NewRoot => {
+                host = mounts::new_root().map_err(|(step, errno)| Failure { step, detail: 0, errno });
+            }
+        }
+        steps::lap(Who::Init, act.name());
+    }
+    host
 }
 
 /// Builds what the plan says on that ground, and runs the command there.
 pub(crate) fn furnish(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
-    build_root(stage, host)?;
-    sys::sethostname(&stage.plan.hostname).or_fail(Step::Hostname)?;
-
-    if stage.wait_for_go {
-        wait_for_go(stage.control)?;
+    let mut host = Some(host);
+    for act in order::INIT {
+        match act {
+            Init::Root => build_root(stage, &mut host)?,
+            Init::Hostname => sys::sethostname(&stage.plan.hostname).or_fail(Step::Hostname)?,
+            Init::WaitForGo if stage.wait_for_go => wait_for_go(stage.control)?,
+            Init::WaitForGo => {}
+            Init::Capabilities => sys::drop_all_capabilities().or_fail(Step::Capabilities)?,
+            Init::Command => start_and_reap(stage)?,
+        }
+        steps::lap(Who::Init, act.name());
     }
-    // Nothing from here on needs a capability, neither in this process nor in the command's.
-    sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
-    start_and_reap(stage)
+    Ok(())
 }
 
 /// Waits for the host's word, and enters the groups that it names before. Anything else it says means that it
@@ -189,27 +213,42 @@ fn write_file(path: &CStr, content: &[u8]) -> Sys<()> {
     rustix::io::write(&file, content).map(drop)
 }
 
-fn build_root(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
+/// Takes `host` away when it is needed no more.
+fn build_root(stage: &Stage<'_>, host: &mut Option<OwnedFd>) -> Result<(), Failure> {
     let plan = stage.plan;
-    // As early as possible: the host gets ready to serve them meanwhile. Whose use it was could not be told
-    // where several commands share a sandbox.
-    let wanted = !plan.traps.is_empty() && !stage.exec.held;
-    let traps = if wanted { make_traps(stage, host.as_fd()).ok() } else { None };
-    let missing = plan.mounts.get(stage.mounted..).unwrap_or_default();
-    mount_all(host.as_fd(), stage.disowned, missing, stage.mounted)?;
-    // Without them the masks and doors below refuse as well, only silently.
-    if let Some(traps) = traps
-        && fuse::lay_out(host.as_fd(), traps.as_fd(), &plan.traps).is_ok()
-        && let Ok(processes) = fuse::processes()
-    {
-        Message::Processes.send(stage.control, Some(processes.as_fd())).or_fail(Step::WaitForHost)?;
+    let mut traps = None;
+    for act in order::ROOT {
+        let from = || host.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF).or_fail(Step::Mount);
+        match act {
+            // Whose use of one it was could not be told where several commands share a sandbox.
+            Root::Traps if plan.traps.is_empty() || stage.exec.held => {}
+            Root::Traps => traps = make_traps(stage, from()?).ok(),
+            Root::Mounts => {
+                let missing = plan.mounts.get(stage.mounted..).unwrap_or_default();
+                mount_all(from()?, stage.disowned, missing, stage.mounted)?;
+            }
+            // Without them the masks and doors below refuse as well, only silently.
+            Root::TrapMounts => {
+                if let Some(traps) = traps.take()
+                    && fuse::lay_out(from()?, traps.as_fd(), &plan.traps).is_ok()
+                    && let Ok(processes) = fuse::processes()
+                {
+                    Message::Processes
+                        .send(stage.control, Some(processes.as_fd()))
+                        .or_fail(Step::WaitForHost)?;
+                }
+            }
+            Root::DetachHost => {
+                *host = None;
+                mounts::close_workshop().or_fail(Step::SealRoot)?;
+                rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
+                rustix::fs::rmdir(mounts::OLD_ROOT).or_fail(Step::DetachHost)?;
+            }
+            Root::Seal => mounts::make_read_only(c"/").or_fail(Step::SealRoot)?,
+        }
+        steps::lap(Who::Init, act.name());
     }
-    drop(host);
-
-    mounts::close_workshop().or_fail(Step::SealRoot)?;
-    rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
-    rustix::fs::rmdir(mounts::OLD_ROOT).or_fail(Step::DetachHost)?;
-    mounts::make_read_only(c"/").or_fail(Step::SealRoot)
+    Ok(())
 }
 
 /// Makes these mounts of a plan, which has `before` others before them.
@@ -225,6 +264,7 @@ pub(crate) fn mount_all(
             detail,
             errno,
         })?;
+        steps::lap(Who::Init, steps::kind(step));
     }
     Ok(())
 }
@@ -251,6 +291,7 @@ pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
 
     // The two share their descriptor table until the listener exists: so this process can send it to
     // the host although the command's own process may no longer make such calls.
+    steps::hand_over();
     // SAFETY: the child allocates nothing and never returns. Nothing is closed here before it has its own table.
     match unsafe { sys::clone(libc::CLONE_FILES) }.or_fail(Step::StartCommand)? {
         Cloned::Child => payload::run(stage, told.as_fd(), terminal.as_ref().map(|(_, slave)| slave.as_fd())),
@@ -337,6 +378,7 @@ pub(crate) fn reap_until_done(
             let _ = rustix::io::read(signals, &mut drained);
             while let Ok(Some(reaped)) = sys::reap() {
                 if Some(reaped.pid) == payload {
+                    steps::lap(Who::Command, steps::RUN);
                     let ended = Message::Exited {
                         status: reaped.status,
                         alone: sys::end_everyone(),
