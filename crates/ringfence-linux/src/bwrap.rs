@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use crate::launch::{End, Heard, LaunchError, Place, Sandboxed, Stdio, control_pair};
 use crate::mounts;
 use crate::parcel;
-use crate::plan::{Exec, Passed, Plan};
+use crate::plan::{DEVICES, Exec, Passed, Plan};
 use crate::report::{Message, Step};
 use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, CStringArray, Cloned, Sys};
@@ -225,7 +225,7 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
 /// The device nodes are the host's. Read-only mounts do not stop writing to a device, only changing its node,
 /// which root could; bwrap has no option for that. An ordinary user, who may lack the capability, cannot.
 fn close_devices() -> Sys<()> {
-    for device in [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"] {
+    for device in DEVICES {
         match mounts::make_read_only(device) {
             Err(Errno::PERM) if !rustix::process::geteuid().is_root() => {}
             // bwrap gives no /dev/tty where there is none.

@@ -7,8 +7,9 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
+use ringfence_model::LockExt as _;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -40,7 +41,7 @@ impl Strangers {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn tree(&self) -> std::io::Result<OwnedFd> {
-        if let Some(first) = self.first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(first) = self.first.locked().take() {
             return Ok(first);
         }
         let tree = clone_tree(CWD, &self.path, true)?;

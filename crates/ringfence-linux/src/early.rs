@@ -10,8 +10,9 @@
 //! Nothing but this code runs in it until then. It ends when this process does, or at [`forget`].
 
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use ringfence_model::LockExt as _;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -65,7 +66,7 @@ pub fn begin(ground: Vec<MountStep>) {
                 processors.move_on(Pid::from_raw(pid));
             }
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
-            *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Begun { sandboxed, made: ground });
+            *BEGUN.locked() = Some(Begun { sandboxed, made: ground });
         }
         Err(_) => {}
     }
@@ -74,7 +75,7 @@ pub fn begin(ground: Vec<MountStep>) {
 /// Has the sandbox that was begun, if there is one, make the first `mounts` of its plan while the rest of that is
 /// still thought about. `strangers` are those of the plan.
 pub fn build(mounts: &[MountStep], strangers: Option<&Strangers>) {
-    if let Some(begun) = &mut *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(begun) = &mut *BEGUN.locked() {
         // What was not sent is a part of the parcel.
         let _ = begun.build(mounts, strangers);
     }
@@ -93,7 +94,7 @@ pub(crate) fn has_one_thread() -> bool {
 }
 
 fn take() -> Option<Begun> {
-    BEGUN.lock().unwrap_or_else(PoisonError::into_inner).take()
+    BEGUN.locked().take()
 }
 
 /// The sandbox that was begun, if there is one that fits. One that does not is ended.

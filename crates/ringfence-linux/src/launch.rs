@@ -2,8 +2,9 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use ringfence_model::LockExt as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
@@ -379,7 +380,7 @@ impl Sandboxed {
     pub(crate) fn leave(&self) {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
         static LEAVING: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
-        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaving = LEAVING.locked();
         leaving.extend(self.pidfd.try_clone());
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         leaving.retain(|pidfd| matches!(waitid(WaitId::PidFd(pidfd.as_fd()), options), Ok(None)));

@@ -11,8 +11,9 @@
 //! it ends before, launches are made by the program itself.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use ringfence_model::LockExt as _;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -73,7 +74,7 @@ pub fn begin() {
 }
 
 fn lock() -> MutexGuard<'static, Option<Arc<Nursery>>> {
-    NURSERY.lock().unwrap_or_else(PoisonError::into_inner)
+    NURSERY.locked()
 }
 
 /// The nursery, until its program ends.

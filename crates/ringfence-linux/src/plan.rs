@@ -10,6 +10,10 @@ use crate::fuse::Trap;
 use crate::landlock::Rights;
 use crate::sys::CStringArray;
 
+/// The device nodes of every sandbox: harmless, and what programs cannot do without.
+pub const DEVICES: [&CStr; 6] =
+    [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"];
+
 /// One step of building the root, executed in order after the new (empty, tmpfs) root is in place.
 /// Targets are absolute, canonical paths in the new root; sources are the same on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -172,12 +172,26 @@ pub(crate) fn cloexec_from(first: u32) -> Sys<()> {
 /// Nothing in this process may use a descriptor afterwards that is not kept, not even to close it.
 pub(crate) unsafe fn close_all_but(keep: &mut [RawFd]) -> Sys<()> {
     keep.sort_unstable();
+    // SAFETY: as for this function.
+    unsafe { close_all_but_sorted(keep) }
+}
+
+/// The same for descriptors in ascending order. Does not touch the C library's `errno`, which may be another's.
+///
+/// # Safety
+///
+/// As for [`close_all_but`].
+pub(crate) unsafe fn close_all_but_sorted(keep: &[RawFd]) -> Sys<()> {
     let close = |first: u32, last: u32| {
         if first > last {
             return Ok(());
         }
+        let range = syscalls::Sysno::close_range as usize;
         // SAFETY: the caller gives these descriptors up.
-        check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }).map(drop)
+        match unsafe { syscalls::raw::syscall3(range, first as usize, last as usize, 0) } {
+            0 => Ok(()),
+            _ => Err(Errno::IO),
+        }
     };
     let mut first = 0;
     for kept in keep.iter().map(|fd| fd.unsigned_abs()) {

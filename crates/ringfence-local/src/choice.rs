@@ -4,10 +4,11 @@
 //! command starts; then the next is taken, and the result says which and why.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ringfence_linux::launch::LaunchError;
 use ringfence_linux::probe;
+use ringfence_model::LockExt as _;
 use ringfence_model::{Assurance, Error, ErrorKind, Result};
 
 use crate::built::{Built, Ground, HeadStart, NoFence, no_head_start};
@@ -78,7 +79,7 @@ impl Choice {
     }
 
     pub(crate) fn current(&self) -> Arc<Chosen> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.locked())
     }
 
     /// What to use instead of `failed`, which could not be launched.
@@ -88,7 +89,7 @@ impl Choice {
         failed: &Arc<Chosen>,
         error: &LaunchError,
     ) -> Result<Arc<Chosen>> {
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.locked();
         // Another thread may have been faster.
         if Arc::ptr_eq(&current, failed) {
             let launcher = failed.built.launcher;

@@ -5,7 +5,7 @@ mod house;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
@@ -15,6 +15,7 @@ use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
 use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
 use ringfence_linux::warden::{Outcome, attend};
+use ringfence_model::LockExt as _;
 use ringfence_model::{
     Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
     Violation,
@@ -201,9 +202,9 @@ impl Native {
         if run.created.get() && run.ready.plan.landlock.is_none() {
             let fs = &self.ground.policy.filesystem;
             let appeared = tripwire::appeared(fs, &self.ground.found, &scan::roots(fs));
-            lock(&run.violations).extend(appeared);
+            run.violations.locked().extend(appeared);
         }
-        let (violations, usage) = (std::mem::take(&mut *lock(&run.violations)), run.usage.into_inner());
+        let (violations, usage) = (std::mem::take(&mut *run.violations.locked()), run.usage.into_inner());
         Ok(self.result(run.chosen, outcome, output, violations, usage, started))
     }
 
@@ -348,7 +349,7 @@ impl Run<'_> {
             events(ExecEvent::Violation(Box::new(violation.clone())));
             // A shell gives each to the command it belongs to; there may be any number of them.
             if !is_shell {
-                lock(violations).push(violation);
+                violations.locked().push(violation);
             }
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
@@ -430,10 +431,6 @@ impl Run<'_> {
         drop(raw);
         outcome
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {

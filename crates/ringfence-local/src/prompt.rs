@@ -2,11 +2,12 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::BoxFuture;
 use ringfence_fence::approve::{Approver, Question};
+use ringfence_model::LockExt as _;
 use ringfence_model::{Access, Decision, Operation};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -75,7 +76,7 @@ impl TerminalApprover {
     }
 
     fn ask_now(&self, text: &str) -> Decision {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.locked();
         let Ok(terminal) = open_terminal() else { return Decision::Deny };
         self.pause.set(true);
         let decision = converse(&terminal, text, self.timeout).unwrap_or(Decision::Deny);

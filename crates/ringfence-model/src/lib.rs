@@ -30,6 +30,7 @@ pub mod limits;
 pub mod pattern;
 pub mod policy;
 pub mod sensitive;
+mod sync;
 pub mod violation;
 
 pub use config::{SandboxBuilder, SandboxConfig};
@@ -40,4 +41,5 @@ pub use grant::{Decision, Grant, GrantScope};
 pub use limits::Limits;
 pub use pattern::PathPattern;
 pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleLayer, RuleSource};
+pub use sync::LockExt;
 pub use violation::{Certainty, Operation, Severity, Violation, ViolationKind, ViolationStore};

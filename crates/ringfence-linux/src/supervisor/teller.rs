@@ -1,8 +1,9 @@
 //! Tells of each refusal once, whoever saw it: the supervisor, or the tripwire.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use ringfence_model::LockExt as _;
 use ringfence_model::{Operation, Violation};
 
 /// Where refusals go.
@@ -31,8 +32,7 @@ impl<'a> Teller<'a> {
 
     pub(super) fn tell(&self, violation: Violation) {
         let key = (violation.operation, violation.resource.clone(), violation.blocked);
-        let is_news =
-            |told: &Mutex<HashSet<_>>| told.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        let is_news = |told: &Mutex<HashSet<_>>| told.locked().insert(key);
         if self.told.as_ref().is_none_or(is_news) {
             (self.report)(violation);
         }
@@ -41,7 +41,7 @@ impl<'a> Teller<'a> {
     /// Whether its refusal was told already: then there is no need to find out who it was.
     pub(super) fn knows(&self, operation: Operation, resource: &str) -> bool {
         self.told.as_ref().is_some_and(|told| {
-            let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            let told = told.locked();
             told.contains(&(operation, resource.to_owned(), true))
         })
     }

@@ -18,9 +18,10 @@ mod run;
 mod wrapper;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ringfence_fence::{CreateOptions, EventSink};
+use ringfence_model::LockExt as _;
 use ringfence_model::config::Precision;
 use ringfence_model::{Assurance, ExecRequest, ExecResult, Policy, PolicyMode, Result};
 use ringfence_seatbelt::{Adapter, MacEnv, render};
@@ -127,7 +128,7 @@ impl Seatbelt {
             Precision::Writes => degraded.push("precision writes: refused reads are not reported".to_owned()),
             Precision::Off => degraded.push("precision off: nothing that is refused is reported".to_owned()),
         }
-        if let Some(problem) = &*self.log_problem.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(problem) = &*self.log_problem.locked() {
             degraded.push(format!(
                 "the kernel's log cannot be read ({problem}): refusals are guessed from what the command says"
             ));
@@ -144,7 +145,7 @@ impl Seatbelt {
     }
 
     fn set_log_problem(&self, problem: Option<String>) {
-        *self.log_problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        *self.log_problem.locked() = problem;
     }
 
     /// Where the sandbox's own directory and the profile are made.

@@ -1,10 +1,11 @@
 //! Who is asked, on behalf of which command.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ringfence_fence::BoxFuture;
 use ringfence_fence::approve::{Approver, Question};
+use ringfence_model::LockExt as _;
 use ringfence_model::{Decision, Grant};
 
 use crate::approval::Approval;
@@ -36,7 +37,7 @@ impl Desk {
     /// Questions are about this command from now on.
     pub(crate) fn turn_to(&self, command: &str) {
         self.turn.fetch_add(1, Ordering::AcqRel);
-        command.clone_into(&mut self.command.lock().unwrap_or_else(PoisonError::into_inner));
+        command.clone_into(&mut self.command.locked());
     }
 
     /// For one sandbox, whose refusals go to `feed`.
@@ -61,14 +62,14 @@ impl Desk {
     }
 
     fn keep(&self, grant: &Grant) {
-        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut granted = self.granted.locked();
         if !granted.contains(grant) {
             granted.push(grant.clone());
         }
     }
 
     fn has_granted(&self, wanted: &Grant) -> bool {
-        let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let granted = self.granted.locked();
         granted.iter().any(|grant| {
             let covers =
                 grant.path == wanted.path || (grant.recursive && wanted.path.starts_with(&grant.path));
@@ -83,7 +84,7 @@ impl Approver for Desk {
             if self.has_granted(&question.grant) {
                 return Decision::AllowSession;
             }
-            let command = self.command.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let command = self.command.locked().clone();
             let question = Question { command, ..question.clone() };
             match self.approval.approver.ask(&question).await {
                 // The command ends; its shell need not.

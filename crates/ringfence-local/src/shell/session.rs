@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::EventSink;
+use ringfence_model::LockExt as _;
 use ringfence_model::{
     Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Stdin, Usage,
 };
@@ -92,7 +93,7 @@ impl Control {
     }
 
     fn current(&self) -> MutexGuard<'_, Option<Ticket>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.locked()
     }
 }
 
@@ -270,7 +271,7 @@ impl Shell {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.locked()
     }
 
     /// Puts a new bash in the place of one that is gone or spoiled; which outputs to use, and whether

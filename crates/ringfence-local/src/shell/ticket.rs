@@ -1,10 +1,11 @@
 //! One command, from the moment somebody wants it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::shell::session::Background;
 use crate::wake::Wake;
+use ringfence_model::LockExt as _;
 
 /// Stands for one command of a shell: what may be said about it before and while it runs, and who hears what its
 /// jobs say after its end. Clones stand for the same command.
@@ -34,7 +35,7 @@ impl Ticket {
     /// Ends the command, or keeps it from starting.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Release);
-        if let Some(wake) = &*self.0.wake.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(wake) = &*self.0.wake.locked() {
             wake.wake();
         }
     }
@@ -45,7 +46,7 @@ impl Ticket {
     }
 
     pub(crate) fn wakes(&self, wake: &Arc<Wake>) {
-        *self.0.wake.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(wake));
+        *self.0.wake.locked() = Some(Arc::clone(wake));
     }
 
     pub(crate) fn late(&self) -> Option<&Background> {
