@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ringfence_fence::{BoxFuture, CreateOptions, Provider, Sandbox, SandboxInfo, SandboxStatus};
 use ringfence_local::guest::wire::{Ask, Start, VERSION};
 use ringfence_model::config::{Launcher, LocalOptions};
-use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_model::{Degradation, DegradationCode, Error, ErrorKind, Result};
 
 use crate::engine::attached::Attached;
 use crate::engine::containers::Extras;
@@ -153,7 +153,8 @@ impl Maker {
             needs: runner.needs(),
             masks: &digest,
         };
-        let mut notes: Vec<String> = spec.notes.iter().map(ToString::to_string).collect();
+        let mut notes: Vec<Degradation> =
+            spec.notes.iter().map(|note| Degradation::note(note.to_string())).collect();
         let mut fresh = true;
         let mut label = None;
         let mut tie = None;
@@ -169,7 +170,7 @@ impl Maker {
                 if let Some(progress) = &progress {
                     progress(&hint);
                 }
-                notes.push(hint);
+                notes.push(Degradation::new(DegradationCode::ContainerOutdated, hint));
             }
             Afterwards::Keep
         } else {
@@ -178,10 +179,10 @@ impl Maker {
         };
         let label = label.as_deref().unwrap_or_default();
         if !fresh && matches!(runner, Runner::Plain { .. }) && !label.starts_with(guest::WITHOUT) {
-            notes.push(
-                "the container was made for a guest: it hides and protects no files of the workspace"
-                    .to_owned(),
-            );
+            notes.push(Degradation::new(
+                DegradationCode::ContainerOutdated,
+                "the container was made for a guest: it hides and protects no files of the workspace",
+            ));
         }
         let opened = match runner {
             Runner::Plain { why, .. } => plain(&engine, &spec, options, &masks, why).await,

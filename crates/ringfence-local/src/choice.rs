@@ -9,23 +9,26 @@ use std::sync::{Arc, Mutex};
 use ringfence_linux::launch::LaunchError;
 use ringfence_linux::probe;
 use ringfence_model::LockExt as _;
-use ringfence_model::{Assurance, Error, ErrorKind, Result};
+use ringfence_model::{Assurance, Degradation, DegradationCode, Error, ErrorKind, Result};
 
 use crate::built::{Built, Ground, HeadStart, NoFence, no_head_start};
 use crate::doctor;
 use crate::launcher::{self, Launcher};
+use crate::not_promised;
 
 /// A fence and why no stronger one.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) built: Built,
-    why: Vec<String>,
+    why: Vec<Degradation>,
     /// A run found a supervisor above.
     unsupervised: AtomicBool,
     /// The last run could not lay its traps out.
     untrapped: AtomicBool,
     /// The kernel wakes the supervisor wherever it likes.
     slow: AtomicBool,
+    /// A result of a shared sandbox said that there is no tripwire.
+    tripwire_told: AtomicBool,
 }
 
 impl Chosen {
@@ -33,18 +36,20 @@ impl Chosen {
         let supervised = !self.unsupervised.load(Ordering::Relaxed);
         let mut assurance = self.built.assurance(&ground.limits, supervised, &self.why);
         if self.untrapped.load(Ordering::Relaxed) {
-            assurance.degraded.push(
-                "no tripwire (several shells share the sandbox, or the kernel did not let it be mounted): questions \
-                 about denied files are refused but not reported, and with precision writes so are reads"
-                    .to_owned(),
-            );
+            assurance.degraded.push(not_promised::no_tripwire());
         }
         if self.slow.load(Ordering::Relaxed) {
-            assurance.degraded.push(
-                "this kernel cannot wake the supervisor on the caller's processor (Linux 6.6 can): each call it \
-                 looks at takes several times as long"
-                    .to_owned(),
-            );
+            assurance.degraded.push(not_promised::slow_supervisor());
+        }
+        assurance
+    }
+
+    /// For one of the many results of a shared sandbox, which never has a tripwire: the first one says so.
+    pub(crate) fn assurance_of_command(&self, ground: &Ground) -> Assurance {
+        let mut assurance = self.assurance(ground);
+        let is_told = |lost: &Degradation| lost.code == DegradationCode::NoTripwire;
+        if assurance.degraded.iter().any(is_told) && self.tripwire_told.swap(true, Ordering::Relaxed) {
+            assurance.degraded.retain(|lost| !is_told(lost));
         }
         assurance
     }
@@ -94,7 +99,8 @@ impl Choice {
         if Arc::ptr_eq(&current, failed) {
             let launcher = failed.built.launcher;
             let mut why = failed.why.clone();
-            why.push(not_possible(launcher, &launcher::in_words(error)));
+            let reason = launcher::in_words(error);
+            why.push(not_possible(launcher, DegradationCode::LauncherUnavailable, &reason));
             *current = Arc::new(choose(ground, weaker(ground, launcher), why, &no_head_start)?);
         }
         Ok(Arc::clone(&current))
@@ -103,13 +109,15 @@ impl Choice {
 
 /// Where to begin when no launcher was asked for. Inside a fence that refuses namespaces nothing is planned with them:
 /// the plan looks at what it would hide, which the fence around us would tell as attempts.
-fn strongest(ground: &Ground) -> (Launcher, Vec<String>) {
+fn strongest(ground: &Ground) -> (Launcher, Vec<Degradation>) {
     let refused = ground.host.variable("RINGFENCE").and_then(|_| probe::user_namespace().error());
     match refused {
         None => (Launcher::Native, vec![]),
         Some(error) => {
             let reason = format!("this is inside a fence, which refuses new user namespaces: {error}");
-            let why = [Launcher::Native, Launcher::Bwrap].map(|launcher| not_possible(launcher, &reason));
+            let code = DegradationCode::LauncherUnavailable;
+            let why =
+                [Launcher::Native, Launcher::Bwrap].map(|launcher| not_possible(launcher, code, &reason));
             (Launcher::Landlock, why.to_vec())
         }
     }
@@ -123,7 +131,7 @@ fn weaker(ground: &Ground, launcher: Launcher) -> Option<Launcher> {
 fn choose(
     ground: &Ground,
     mut candidate: Option<Launcher>,
-    mut why: Vec<String>,
+    mut why: Vec<Degradation>,
     head_start: HeadStart<'_>,
 ) -> Result<Chosen> {
     while let Some(launcher) = candidate {
@@ -135,6 +143,7 @@ fn choose(
                     unsupervised: AtomicBool::default(),
                     untrapped: AtomicBool::default(),
                     slow: AtomicBool::default(),
+                    tripwire_told: AtomicBool::default(),
                 };
                 let assurance = chosen.assurance(ground);
                 launcher::refuse_unless_held(&ground.options.required, launcher, &assurance, &chosen.why)?;
@@ -142,7 +151,7 @@ fn choose(
             }
             Err(NoFence::Refused(error)) => return Err(error),
             Err(NoFence::Unavailable(reason)) => {
-                why.push(not_possible(launcher, &reason));
+                why.push(not_possible(launcher, reason.code, &reason.text));
                 candidate = weaker(ground, launcher);
             }
         }
@@ -150,20 +159,21 @@ fn choose(
     Err(nothing_works(ground, &why))
 }
 
-fn not_possible(launcher: Launcher, reason: &str) -> String {
-    format!("the launcher {} is not possible here: {reason}", launcher.name())
+fn not_possible(launcher: Launcher, code: DegradationCode, reason: &str) -> Degradation {
+    Degradation::new(code, format!("the launcher {} is not possible here: {reason}", launcher.name()))
 }
 
-fn nothing_works(ground: &Ground, why: &[String]) -> Error {
+fn nothing_works(ground: &Ground, why: &[Degradation]) -> Error {
+    let texts: Vec<&str> = why.iter().map(|why| why.text.as_str()).collect();
     let mut error =
-        Error::new(ErrorKind::SandboxDenied, format!("cannot start the sandbox: {}", why.join("; ")));
+        Error::new(ErrorKind::SandboxDenied, format!("cannot start the sandbox: {}", texts.join("; ")));
     if let Some(remedy) = doctor::why_no_namespaces(&ground.host) {
         error = error.hint(remedy);
     }
     let tried = |launcher: Launcher| {
         ground.options.wanted.is_none_or(|wanted| wanted == launcher) && launcher != Launcher::NetworkOnly
     };
-    if tried(Launcher::Bwrap) && why.iter().any(|why| why.contains("not installed")) {
+    if tried(Launcher::Bwrap) && why.iter().any(|why| why.code == DegradationCode::BwrapMissing) {
         error = error.hint("bwrap: install the package bubblewrap, or set os.bubblewrap.bwrapPath");
     }
     if tried(Launcher::Landlock) && ringfence_linux::landlock::abi() == 0 {

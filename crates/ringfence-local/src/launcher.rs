@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ringfence_linux::launch::LaunchError;
 use ringfence_model::config::{self, LocalOptions};
-use ringfence_model::{Assurance, Error, ErrorKind, Layer, Result};
+use ringfence_model::{Assurance, Degradation, Error, ErrorKind, Layer, Result};
 
 /// A way to build a fence, the strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -184,7 +184,7 @@ pub(crate) fn refuse_unless_held(
     required: &[Requirement],
     launcher: Launcher,
     assurance: &Assurance,
-    why: &[String],
+    why: &[Degradation],
 ) -> Result<()> {
     let missing: Vec<String> =
         required.iter().filter_map(|required| required.missing(launcher, assurance)).collect();
@@ -194,7 +194,7 @@ pub(crate) fn refuse_unless_held(
     let message =
         format!("required, but not held by the {} launcher here: {}", launcher.name(), missing.join("; "));
     let error = Error::new(ErrorKind::SandboxDenied, message);
-    let error = why.iter().fold(error, |error, why| error.hint(why.as_str()));
+    let error = why.iter().fold(error, |error, why| error.hint(why.text.as_str()));
     Err(error.hint("drop the requirement, or run `ringfence doctor` to see what is missing here"))
 }
 

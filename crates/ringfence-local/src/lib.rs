@@ -37,6 +37,8 @@ mod looked_up;
 mod names;
 #[cfg(target_os = "linux")]
 pub mod native;
+#[cfg(target_os = "linux")]
+mod not_promised;
 pub mod offload;
 mod own_directory;
 pub mod platform;

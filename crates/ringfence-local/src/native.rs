@@ -253,6 +253,11 @@ impl Native {
     pub fn assurance(&self) -> Assurance {
         self.choice.current().assurance(&self.ground)
     }
+
+    /// The same for the result of one of many commands in a shared sandbox.
+    pub(crate) fn assurance_of_command(&self) -> Assurance {
+        self.choice.current().assurance_of_command(&self.ground)
+    }
 }
 
 /// One try to run a command by one launcher.

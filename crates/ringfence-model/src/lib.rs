@@ -22,6 +22,7 @@
 mod byte_pairs;
 pub mod config;
 pub mod decide;
+mod degradation;
 pub mod environment;
 pub mod error;
 pub mod exec;
@@ -35,6 +36,7 @@ pub mod violation;
 
 pub use config::{SandboxBuilder, SandboxConfig};
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
+pub use degradation::{Degradation, DegradationCode};
 pub use error::{Error, ErrorKind, Result};
 pub use exec::{Assurance, Command, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Stdin, Usage};
 pub use grant::{Decision, Grant, GrantScope};

@@ -87,7 +87,7 @@ fn a_container_that_nobody_used_lately_follows_its_recipe() {
         let sandbox = yard.world.create(options).unwrap();
         let said = text(&run(&*sandbox, "cat /usr/note").stdout);
         wait(sandbox.dispose()).unwrap();
-        (said, sandbox.assurance().degraded.iter().any(|note| note.contains("ringfence recreate")))
+        (said, sandbox.assurance().degraded.iter().any(|note| note.text.contains("ringfence recreate")))
     };
     let key = format!("agent:recipe-{}", std::process::id());
     let recipe = |word: &str| json!({ "from": FULL, "run": [format!("echo {word} > /usr/note")] });

@@ -35,7 +35,8 @@ fn an_image_without_bash_is_used_by_its_own_sh_and_says_what_that_costs() {
         assert_eq!(std::fs::read_to_string(world.project.join("file")).unwrap(), "made\n");
         assert_eq!(result.sandbox, sandbox.assurance());
         assert!(result.sandbox.active && result.sandbox.layers.contains(&Layer::Container));
-        let degraded = result.sandbox.degraded.join("\n");
+        let texts: Vec<&str> = result.sandbox.degraded.iter().map(|lost| lost.text.as_str()).collect();
+        let degraded = texts.join("\n");
         for words in [format!("the image {image} has no /bin/bash").as_str(), "not certain", "exit codes"] {
             assert!(degraded.contains(words), "{degraded}");
         }
@@ -52,7 +53,7 @@ fn a_guest_may_be_off_or_required() {
     options.provider_options.set("guest", json!("off"));
     let sandbox = world.create(options).unwrap();
     assert_eq!(sandbox.assurance().adapter, "docker/sh");
-    assert!(sandbox.assurance().degraded[0].contains("guest is off"), "{:?}", sandbox.assurance());
+    assert!(sandbox.assurance().degraded[0].text.contains("guest is off"), "{:?}", sandbox.assurance());
     assert_eq!(said(&*sandbox, "ls -a / | grep -c ringfence || true"), "0\n", "no guest inside");
     let mut options = world.options(json!({ "image": LEAST }));
     options.provider_options.set("guest", json!("required"));
@@ -63,7 +64,7 @@ fn a_guest_may_be_off_or_required() {
     let mut options = world.options(json!({ "image": FULL }));
     options.provider_options.set("guestProgram", json!("/bin/true"));
     let sandbox = world.create(options).unwrap();
-    assert!(sandbox.assurance().degraded[0].contains("/true is not"), "{:?}", sandbox.assurance());
+    assert!(sandbox.assurance().degraded[0].text.contains("/true is not"), "{:?}", sandbox.assurance());
 }
 
 #[test]
@@ -324,7 +325,7 @@ fn a_directory_and_variables_are_for_one_command_and_values_of_the_host_stay_out
         let result = wait(sandbox.execute(nowhere, &|_| ())).unwrap();
         assert_eq!(text(&result.stdout), "/workspace\n", "{image}");
         let warning = result.sandbox.degraded.last().unwrap();
-        assert!(warning.contains("/no such place cannot be used"), "{image}: {warning}");
+        assert!(warning.text.contains("/no such place cannot be used"), "{image}: {warning}");
     }
     // Unless that was asked for, it does not run at all.
     let sandbox = sandbox(&world, BARE);
@@ -383,7 +384,7 @@ fn a_kept_container_whose_rules_are_others_is_made_anew_unless_it_is_in_use() {
     // In use: it stays, and that is said.
     let second = world.create(options(&["plain.txt"])).unwrap();
     assert_eq!(container(), made);
-    assert!(second.assurance().degraded.iter().any(|text| text.contains("ringfence recreate")));
+    assert!(second.assurance().degraded.iter().any(|lost| lost.text.contains("ringfence recreate")));
     wait(first.dispose()).unwrap();
     wait(second.dispose()).unwrap();
     // The same rules: the same container.

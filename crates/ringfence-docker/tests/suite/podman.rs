@@ -95,7 +95,7 @@ fn a_container_of_podman_is_used_again_and_made_anew() {
     assert_eq!(id(), first, "the same container");
     wait(again.dispose()).unwrap();
     let hot = open(json!({ "memory": "300M" }));
-    assert!(hot.assurance().degraded.iter().any(|note| note.contains("ringfence recreate")));
+    assert!(hot.assurance().degraded.iter().any(|note| note.text.contains("ringfence recreate")));
     wait(hot.dispose()).unwrap();
     assert_eq!(id(), first, "used a moment ago: kept");
     world.docker(&["stop", "-t", "0", &first]);

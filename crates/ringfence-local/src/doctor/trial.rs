@@ -2,7 +2,7 @@
 
 use ringfence_fence::CreateOptions;
 use ringfence_model::config::{LocalOptions, Precision};
-use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
+use ringfence_model::{Assurance, Degradation, Error, ErrorKind, ExecRequest, ExecResult, Result};
 
 use super::{Check, Choice, Status};
 use crate::platform::Platform;
@@ -33,7 +33,7 @@ pub(super) fn fence(options: CreateOptions) -> Tried {
                 check(Status::Ok, found)
             } else {
                 check(Status::Degraded, found)
-                    .costs(degraded.join("; "))
+                    .costs(in_words(degraded))
                     .remedy(format!("put right what is missing above, for the launcher {}", best()))
             };
             return Tried { check, launcher: Some(launcher) };
@@ -71,7 +71,7 @@ pub(super) fn here(options: Result<CreateOptions>) -> Tried {
             let check = if degraded.is_empty() {
                 check(Status::Ok, place)
             } else {
-                check(Status::Degraded, place).costs(degraded.join("; "))
+                check(Status::Degraded, place).costs(in_words(&degraded))
             };
             Tried { check, launcher: Some(launcher_of(&adapter)) }
         }
@@ -137,4 +137,8 @@ fn blocking(checks: &[Check]) -> Option<String> {
 fn is_lost(check: &Check) -> bool {
     const NO_PART: [&str; 5] = ["bwrap", "docker", "container", "apparmorUserns", "sandboxExec"];
     matches!(check.status, Status::Degraded | Status::Missing) && !NO_PART.contains(&check.id)
+}
+
+fn in_words(degraded: &[Degradation]) -> String {
+    degraded.iter().map(|lost| lost.text.as_str()).collect::<Vec<_>>().join("; ")
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::job_wire::{JobAnswer, JobCall};
 
 /// Said first by both sides; those who differ do not understand each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a guest is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -328,7 +328,7 @@ impl Shell {
             restarted: replaced || !matches!(end, End::Reported(_)),
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,
             usage: Usage::default(),
-            sandbox: self.home.native().assurance(),
+            sandbox: self.home.native().assurance_of_command(),
         }
     }
 }

@@ -73,7 +73,7 @@ fn nobody_gets_network_only_for_a_whole_fence() {
     let native = Native::prepare(options(project.path(), json!({ "launcher": "network-only" }))).unwrap();
     let assurance = native.assurance();
     assert_eq!(assurance.effective, ringfence_model::PolicyMode::None);
-    assert!(assurance.degraded[0].contains("NETWORK ONLY"), "{assurance:?}");
+    assert_eq!(assurance.degraded[0].code, ringfence_model::DegradationCode::NetworkOnly);
     let script = "exec 3<>/dev/tcp/192.0.2.1/80 && echo reached; ip -o link 2>/dev/null | wc -l";
     let result = native.run(&ExecRequest::shell(script), Streams::Capture, &|_| ()).unwrap();
     assert!(!String::from_utf8_lossy(&result.stdout).contains("reached"), "{result:?}");

@@ -399,7 +399,7 @@ fn a_given_profile_is_handed_on_as_it_is() {
     let result = fence.run(&ExecRequest::shell("exit 4"), Streams::Capture, &|_| ()).unwrap();
     assert_eq!(result.exit_code, 4);
     assert_eq!(place.written("profile.sb"), profile);
-    assert!(result.sandbox.degraded.iter().any(|lost| lost.contains("written by hand")));
+    assert!(result.sandbox.degraded.iter().any(|lost| lost.text.contains("written by hand")));
     let mut options = place.options();
     options.provider_options = with_profile(options.provider_options, " ");
     assert_eq!(Seatbelt::prepare(options).unwrap_err().kind, ErrorKind::InvalidConfig);
@@ -425,7 +425,11 @@ fn what_is_not_promised_is_said() {
         "log cannot be read",
         "sandbox-exec, which may do anything",
     ] {
-        assert!(sandbox.degraded.iter().any(|text| text.contains(lost)), "{lost}: {:?}", sandbox.degraded);
+        assert!(
+            sandbox.degraded.iter().any(|degraded| degraded.text.contains(lost)),
+            "{lost}: {:?}",
+            sandbox.degraded
+        );
     }
 }
 
