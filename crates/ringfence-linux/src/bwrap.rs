@@ -14,15 +14,15 @@ use rustix::process::Signal;
 
 use crate::launch::{End, Heard, LaunchError, Place, Sandboxed, Stdio, control_pair};
 use crate::mounts;
-use crate::parcel;
 use crate::plan::{DEVICES, Exec, Passed, Plan};
+use crate::prefork::wire;
 use crate::report::{Message, Step};
 use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, CStringArray, Cloned, Sys};
 
 /// The stage's descriptors, in every sandbox made by bwrap.
 const CONTROL: RawFd = 3;
-const PARCEL: RawFd = 4;
+const ORDER: RawFd = 4;
 const PROGRAM: RawFd = 5;
 const STDIO: [RawFd; 3] = [6, 7, 8];
 const ARGUMENTS: RawFd = 9;
@@ -60,7 +60,7 @@ pub fn launch(
     let null =
         rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let said = rustix::fs::memfd_create("bwrap-said", MemfdFlags::CLOEXEC).map_err(failed)?;
-    let packed = parcel::pack(&parcel::Contents {
+    let packed = wire::pack(&wire::Contents {
         plan,
         exec,
         passed: &passed_inside(exec, bwrap.data.len()),
@@ -71,11 +71,11 @@ pub fn launch(
         traps: &[],
     })
     .map_err(failed)?;
-    let options = parcel::sealed("bwrap-options", bwrap.options).map_err(failed)?;
+    let options = wire::sealed("bwrap-options", bwrap.options).map_err(failed)?;
     let data: Vec<OwnedFd> = bwrap
         .data
         .iter()
-        .map(|bytes| parcel::sealed("bwrap-data", bytes))
+        .map(|bytes| wire::sealed("bwrap-data", bytes))
         .collect::<Sys<_>>()
         .map_err(failed)?;
 
@@ -125,7 +125,7 @@ pub fn launch(
                 }
                 Heard::Nothing => {
                     sandboxed.kill();
-                    let said = parcel::contents(said.as_fd(), 64 << 10).unwrap_or_default();
+                    let said = wire::contents(said.as_fd(), 64 << 10).unwrap_or_default();
                     let said = String::from_utf8_lossy(&said);
                     let said = said.trim().trim_start_matches("bwrap: ");
                     Err(LaunchError::Helper {
@@ -197,8 +197,8 @@ pub fn run_stage() -> ! {
 fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
     // SAFETY: as in `run_stage`.
-    let packed = unsafe { sys::adopt(PARCEL) };
-    let parcel = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
+    let packed = unsafe { sys::adopt(ORDER) };
+    let order = wire::unpack(packed.as_fd()).or_fail(Step::Order)?;
     // SAFETY: as in `run_stage`.
     drop((packed, unsafe { sys::adopt(PROGRAM) }));
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
@@ -207,11 +207,11 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
     Message::Ready.send(control, None).or_fail(Step::WaitForHost)?;
     stage::start_and_reap(&Stage {
-        plan: &parcel.plan,
-        exec: &parcel.exec,
-        passed: &parcel.exec.passed,
+        plan: &order.plan,
+        exec: &order.exec,
+        passed: &order.exec.passed,
         stdio: STDIO,
-        tty: parcel.tty,
+        tty: order.tty,
         control,
         disowned: None,
         wait_for_go: false,

@@ -9,14 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
-use crate::early;
-use crate::nursery;
 use crate::plan::{Exec, MountStep, Plan};
+use crate::prefork::child::Order;
+use crate::prefork::{one, server};
 use crate::report::{Message, Step};
 use crate::stage::{IdMaps, Stage, run_init};
 use crate::steps;
 use crate::sys::{self, Cloned};
-use crate::waiting::Order;
 
 /// All the namespaces a sandbox has of its own.
 pub const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -171,11 +170,11 @@ impl LaunchError {
 /// follows is reported on `control`.
 ///
 /// The sandbox dies with the *thread* that calls this (the kernel's rule for parent-death signals), so
-/// call it from one that lives as long as the sandbox; or, by the [nursery], with the one that began that. `place` is called while the sandbox is being built; the
+/// call it from one that lives as long as the sandbox; or, by the [server], with the one that began that. `place` is called while the sandbox is being built; the
 /// first process is in the groups it gives before the command may start.
 pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Result<Sandboxed, LaunchError> {
     let (stdio, tty) = stdio.parts();
-    let begun = early::take_for(plan, exec);
+    let begun = one::take_for(plan, exec);
     let disowned = match &begun {
         Some(begun) if begun.has_disowned() => None,
         _ => disowned(plan)?,
@@ -190,7 +189,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     };
     let begun = match begun {
         Some(begun) => begun.continue_with(&order).map(Some),
-        None => nursery::launch(&order),
+        None => server::launch(&order),
     };
     if let Some(begun) = begun.map_err(|errno| LaunchError::Control(errno.into()))? {
         begun.placed(plan, place)?;

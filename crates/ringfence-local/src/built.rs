@@ -13,7 +13,7 @@ use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, MountStep, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Shared};
 use ringfence_linux::supervisor::{self, Watched};
-use ringfence_linux::{early, fuse, keeper, landlock};
+use ringfence_linux::{fuse, keeper, landlock, prefork};
 use ringfence_model::config::Precision;
 use ringfence_model::{Access, Assurance, Degradation, DegradationCode, Layer, Policy, PolicyMode, Result};
 use rustix::fs::{Mode, OFlags};
@@ -392,7 +392,7 @@ impl Ready<'_> {
         place: Place<'_>,
     ) -> std::result::Result<Sandboxed, LaunchError> {
         if self.built.launcher != Launcher::Native {
-            early::forget();
+            prefork::one::forget();
         }
         match (&self.built.helper, self.built.launcher) {
             (Some(helper), _) => helper.launch(&self.plan, exec, stdio, place),

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
-use ringfence_linux::early;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
+use ringfence_linux::prefork;
 use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
 use ringfence_linux::warden::{Outcome, attend};
 use ringfence_model::LockExt as _;
@@ -67,7 +67,7 @@ impl Native {
         scan::add_rules(&mut policy.filesystem, &found);
         let limits = LimitPlan::new(&policy.limits);
         let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };
-        let choice = Choice::new(&ground, &early::build)?;
+        let choice = Choice::new(&ground, &prefork::one::build)?;
         Ok(Self { ground, choice })
     }
 

@@ -85,7 +85,7 @@ impl Supervisor<'_> {
         }
         let replaced = &self.watched.shared.as_ref()?.replaced;
         let (_, content) = replaced.iter().find(|(path, _)| path == self.path.as_path())?;
-        let file = crate::parcel::sealed("ringfence-replaced", content).ok()?;
+        let file = crate::prefork::wire::sealed("ringfence-replaced", content).ok()?;
         Some(Answer::Give(file, flags & libc::O_CLOEXEC != 0))
     }
 

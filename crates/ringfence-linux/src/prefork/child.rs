@@ -1,4 +1,4 @@
-//! A pid 1 that is older than what it has to do: it waits for that as a [parcel].
+//! A pid 1 that is older than what it has to do: it waits for that as an [order](wire).
 //!
 //! It is a clone of a process with one thread, so it may allocate. Nothing but this code runs in it before.
 
@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use rustix::termios::Winsize;
 
 use crate::launch::Maps;
-use crate::parcel::{self, Parcel};
 use crate::plan::{Exec, LOWEST_SOURCE, MountStep, Passed, Plan};
+use crate::prefork::wire;
 use crate::report::{Message, Step};
 use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, Sys};
@@ -37,14 +37,14 @@ impl Order<'_> {
             Message::Given { target: passed.target }.send(control, Some(source))?;
         }
         let (mounts, traps) = (&plan.mounts, &plan.traps);
-        let packed = parcel::pack(&parcel::Contents { plan, exec, passed: &[], tty, waits, mounts, traps })?;
+        let packed = wire::pack(&wire::Contents { plan, exec, passed: &[], tty, waits, mounts, traps })?;
         let mut descriptors = vec![packed.as_fd()];
         if tty.is_none() {
             // SAFETY: as above.
             descriptors.extend(stdio.map(|fd| unsafe { sys::borrow(fd) }));
         }
         descriptors.extend(disowned);
-        Message::Parcel.send_with(control, &descriptors)
+        Message::Order.send_with(control, &descriptors)
     }
 }
 
@@ -69,28 +69,28 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountSte
     let mut mounted = ground.len();
     let mut given: Vec<(OwnedFd, RawFd)> = vec![];
     let mut received = loop {
-        match Message::receive_with_descriptors(control).or_fail(Step::Parcel)? {
+        match Message::receive_with_descriptors(control).or_fail(Step::Order)? {
             (Message::Given { target }, mut fds) if fds.len() == 1 => {
                 given.extend(fds.pop().map(|fd| (fd, target)));
             }
             (Message::Mounts, fds) if !fds.is_empty() => {
-                let steps = parcel::unpack_mounts(fds[0].as_fd()).or_fail(Step::Parcel)?;
+                let steps = wire::unpack_mounts(fds[0].as_fd()).or_fail(Step::Order)?;
                 let disowned = fds.get(1).map(AsFd::as_fd);
                 founded = founded.and_then(|host| {
                     stage::mount_all(host.as_fd(), disowned, &steps, mounted).map(|()| host)
                 });
                 mounted += steps.len();
             }
-            (Message::Parcel, fds) if !fds.is_empty() => break fds,
-            _ => return Err(Errno::BADMSG).or_fail(Step::Parcel),
+            (Message::Order, fds) if !fds.is_empty() => break fds,
+            _ => return Err(Errno::BADMSG).or_fail(Step::Order),
         }
     };
     let host = founded?;
     let (packed, more) = (received.remove(0), received);
-    let Parcel { plan, exec, tty, waits } = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
+    let wire::Order { plan, exec, tty, waits } = wire::unpack(packed.as_fd()).or_fail(Step::Order)?;
     drop(packed);
     let standard = if tty.is_some() { 0 } else { 3 };
-    let (stdio, disowned) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Parcel)?;
+    let (stdio, disowned) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Order)?;
     let mut numbers = [-1; 3];
     for (number, fd) in numbers.iter_mut().zip(stdio) {
         *number = fd.as_raw_fd();

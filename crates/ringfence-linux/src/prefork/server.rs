@@ -2,11 +2,11 @@
 //!
 //! A clone copies the page tables and the descriptor table of the program that makes it, and both grow with every
 //! sandbox that the program keeps; each is cloned several times over on the way to its command. So a program calls
-//! [`begin`] first thing, and what is cloned from then on is a copy of what it was at that moment. The nursery makes
+//! [`begin`] first thing, and what is cloned from then on is a copy of what it was at that moment. The server makes
 //! each pid 1 as a child of the *program*, which waits for it and with which it dies, as with every other launch.
 //! What the sandbox is to be, the program tells that pid 1 itself.
 //!
-//! The nursery reads nothing but requests and keeps nothing of them. It has the program's right to make sandboxes, as
+//! The server reads nothing but requests and keeps nothing of them. It has the program's right to make sandboxes, as
 //! the program had it at the beginning, and neither its descriptors nor its environment. It ends with the program. When
 //! it ends before, launches are made by the program itself.
 
@@ -19,17 +19,17 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
 
-use crate::early::has_one_thread;
+use super::child::{self, Order};
+use super::one::has_one_thread;
 use crate::launch::{End, Maps, NAMESPACES, PATIENCE_AT_START, Sandboxed, control_pair};
 use crate::report::{Message, Step};
 use crate::stage::{self, Failure};
 use crate::sys::{self, Cloned, Sys};
-use crate::waiting::{self, Order};
 
-static NURSERY: Mutex<Option<Arc<Nursery>>> = Mutex::new(None);
+static SERVER: Mutex<Option<Arc<Server>>> = Mutex::new(None);
 
 #[derive(Debug)]
-struct Nursery {
+struct Server {
     pidfd: OwnedFd,
     /// Where it hears what is wanted.
     requests: OwnedFd,
@@ -47,14 +47,14 @@ impl Whose {
     }
 }
 
-/// Begins a nursery, which makes the sandboxes of all later launches of this process. Where that is not possible
+/// Starts a server, which makes the sandboxes of all later launches of this process. Where that is not possible
 /// nothing happens, and launches are made as without.
 ///
 /// To be called by the main thread, while there is no other: what is made allocates, and a thread that is not there any
 /// more could hold the allocator's lock; and sandboxes die with the thread that called this.
 pub fn begin() {
-    let mut nursery = lock();
-    if nursery.is_some() || !has_one_thread() {
+    let mut server = lock();
+    if server.is_some() || !has_one_thread() {
         return;
     }
     let Ok((ours, theirs)) = control_pair() else { return };
@@ -67,17 +67,17 @@ pub fn begin() {
             sys::exit_now(0)
         }
         Ok(Cloned::Parent { pidfd, .. }) => {
-            *nursery = Some(Arc::new(Nursery { pidfd, requests: ours, whose: Whose::now() }));
+            *server = Some(Arc::new(Server { pidfd, requests: ours, whose: Whose::now() }));
         }
         Err(_) => {}
     }
 }
 
-fn lock() -> MutexGuard<'static, Option<Arc<Nursery>>> {
-    NURSERY.locked()
+fn lock() -> MutexGuard<'static, Option<Arc<Server>>> {
+    SERVER.locked()
 }
 
-/// The nursery, until its program ends.
+/// The server, until its program ends.
 fn serve(requests: BorrowedFd<'_>) -> Sys<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     stage::still_there(requests)?;
@@ -125,7 +125,7 @@ fn make(control: OwnedFd, maps: &Maps) {
             if alone.and_then(|()| Message::Ready.send(control.as_fd(), None)).is_err() {
                 sys::exit_now(1)
             }
-            waiting::run(control.as_fd(), maps, 0, &[])
+            child::run(control.as_fd(), maps, 0, &[])
         }
         Ok(Cloned::Parent { .. }) => {}
         Err(errno) => {
@@ -134,11 +134,11 @@ fn make(control: OwnedFd, maps: &Maps) {
     }
 }
 
-/// A sandbox by the nursery. None where there is no nursery, or it could not make one: nothing has happened then.
+/// A sandbox by the server. None where there is no server, or it could not make one: nothing has happened then.
 pub(crate) fn launch(order: &Order<'_>) -> Sys<Option<Sandboxed>> {
-    let nursery = lock().clone();
-    let Some(nursery) = nursery.filter(|nursery| nursery.whose == Whose::now()) else { return Ok(None) };
-    let Some(sandboxed) = nursery.sandbox() else { return Ok(None) };
+    let server = lock().clone();
+    let Some(server) = server.filter(|server| server.whose == Whose::now()) else { return Ok(None) };
+    let Some(sandboxed) = server.sandbox() else { return Ok(None) };
     match order.send(sandboxed.control.as_fd()) {
         // One that is gone already is found so by whoever attends to it.
         Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(Some(sandboxed)),
@@ -149,7 +149,7 @@ pub(crate) fn launch(order: &Order<'_>) -> Sys<Option<Sandboxed>> {
     }
 }
 
-impl Nursery {
+impl Server {
     /// A new pid 1, which waits for its order.
     fn sandbox(&self) -> Option<Sandboxed> {
         let (host, inside) = control_pair().ok()?;
@@ -190,11 +190,11 @@ impl Nursery {
 
     /// Ends and reaps it, and lets nobody ask it any more.
     fn see_off(&self) {
-        let mut nursery = lock();
-        if nursery.as_ref().is_some_and(|current| std::ptr::eq(&raw const **current, self)) {
-            *nursery = None;
+        let mut server = lock();
+        if server.as_ref().is_some_and(|current| std::ptr::eq(&raw const **current, self)) {
+            *server = None;
         }
-        drop(nursery);
+        drop(server);
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
         reap(WaitId::PidFd(self.pidfd.as_fd()));
     }

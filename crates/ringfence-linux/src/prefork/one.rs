@@ -5,7 +5,7 @@
 //! small, into the namespaces that only a clone can give. It makes the others itself, beside us, does what no policy
 //! decides ([`stage::found`](crate::stage::found), and the mounts that every plan begins with) and waits. As soon as
 //! it is known what is shown inside, [`build`] has it made; [`launch`](crate::launch::launch) sends the whole plan
-//! and the command as a [parcel](crate::parcel), instead of cloning them with a process.
+//! and the command as an [order](super::wire), instead of cloning them with a process.
 //!
 //! Nothing but this code runs in it until then. It ends when this process does, or at [`forget`].
 
@@ -17,13 +17,13 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
+use super::child::{self, Order};
+use super::wire;
 use crate::disowned::Strangers;
 use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair};
-use crate::parcel;
 use crate::plan::{BindAccess, Exec, MountStep, Plan};
 use crate::report::Message;
 use crate::sys::{self, Cloned, Sys};
-use crate::waiting::{self, Order};
 
 /// Who pid 1 is and what it may do cannot be made later. All the others take several times as long, for which this
 /// process would have to wait.
@@ -59,7 +59,7 @@ pub fn begin(ground: Vec<MountStep>) {
             if let Some(processors) = processors.filter(|processors| sched_getcpu() == processors.here) {
                 processors.move_on(None);
             }
-            waiting::run(inside.as_fd(), &maps, NAMESPACES & !FIRST, &ground)
+            child::run(inside.as_fd(), &maps, NAMESPACES & !FIRST, &ground)
         }
         Ok(Cloned::Parent { pid, pidfd }) => {
             if let Some(processors) = processors {
@@ -76,7 +76,7 @@ pub fn begin(ground: Vec<MountStep>) {
 /// still thought about. `strangers` are those of the plan.
 pub fn build(mounts: &[MountStep], strangers: Option<&Strangers>) {
     if let Some(begun) = &mut *BEGUN.locked() {
-        // What was not sent is a part of the parcel.
+        // What was not sent is a part of the order.
         let _ = begun.build(mounts, strangers);
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn take_for(plan: &Plan, exec: &Exec) -> Option<Begun> {
 impl Begun {
     fn build(&mut self, mounts: &[MountStep], strangers: Option<&Strangers>) -> std::io::Result<()> {
         let Some(new) = mounts.strip_prefix(&self.made[..]) else { return Ok(()) };
-        let packed = parcel::pack_mounts(new)?;
+        let packed = wire::pack_mounts(new)?;
         let tree = match strangers {
             Some(strangers) if new.iter().any(is_disowned) => Some(strangers.tree()?),
             _ => None,
