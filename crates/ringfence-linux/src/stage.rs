@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::process::Signal;
 
+use crate::extra_command;
 use crate::fuse::mount as fuse;
 use crate::mounts;
 use crate::order::{self, Begin, Init, Named as _, Root};
@@ -21,7 +22,6 @@ use crate::plan::{Exec, MountStep, Passed, Plan};
 use crate::report::{Message, Step};
 use crate::steps::{self, Who};
 use crate::sys::{self, Cloned, Sys};
-use crate::wing;
 
 /// Everything the child needs, prepared before the clone.
 #[derive(Debug)]
@@ -393,7 +393,7 @@ pub(crate) fn reap_until_done(
         if control_events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             match Message::receive_with_descriptor(control) {
                 Ok((Message::Terminate { signal }, _)) if signal != libc::SIGKILL => signal_all(signal),
-                Ok((Message::Another, Some(socket))) => wing::start(stage, socket),
+                Ok((Message::Another, Some(socket))) => extra_command::start(stage, socket),
                 _ => return,
             }
         }
