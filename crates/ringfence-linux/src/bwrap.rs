@@ -12,12 +12,12 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use crate::init::{self, Failure, InitArgs, OrFail};
 use crate::launch::{End, Heard, LaunchError, Place, Sandboxed, Stdio, control_pair};
 use crate::mounts;
 use crate::plan::{DEVICES, Exec, Passed, Plan};
 use crate::prefork::wire;
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, CStringArray, Cloned, Sys};
 
 /// The stage's descriptors, in every sandbox made by bwrap.
@@ -110,7 +110,7 @@ pub fn launch(
             let copy = lifted.get(CONTROL.unsigned_abs() as usize).copied().filter(|fd| *fd >= 0);
             // SAFETY: one of the two is the socket, open until this process ends.
             let control = unsafe { sys::borrow(copy.unwrap_or(inside.as_raw_fd())) };
-            stage::report_failure(control, failure);
+            init::report_failure(control, failure);
             sys::exit_now(1)
         }
         Cloned::Parent { pid, pidfd } => {
@@ -144,7 +144,7 @@ fn passed_inside(exec: &Exec, data: usize) -> Vec<Passed> {
     (first..).zip(&exec.passed).map(|(source, passed)| Passed { source, ..*passed }).collect()
 }
 
-/// Arranges the descriptors and executes bwrap. Allocates nothing; see [`crate::stage`].
+/// Arranges the descriptors and executes bwrap. Allocates nothing; see [`crate::init`].
 fn become_bwrap(
     program: &CStr,
     argv: &CStringArray,
@@ -159,7 +159,7 @@ fn become_bwrap(
     sys::reset_signals();
     if waits {
         // SAFETY: the caller's end of the socket, which is open until this process ends.
-        stage::wait_for_go(unsafe { sys::borrow(table[CONTROL.unsigned_abs() as usize]) })?;
+        init::wait_for_go(unsafe { sys::borrow(table[CONTROL.unsigned_abs() as usize]) })?;
     }
     let above = RawFd::try_from(table.len()).unwrap_or(RawFd::MAX);
     // First out of the way of each other, then down to their places.
@@ -187,7 +187,7 @@ pub fn run_stage() -> ! {
     let code = match stage_inside(control.as_fd()) {
         Ok(()) => 0,
         Err(failure) => {
-            stage::report_failure(control.as_fd(), failure);
+            init::report_failure(control.as_fd(), failure);
             1
         }
     };
@@ -206,7 +206,7 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
     // What bwrap left of them goes now, or nothing starts.
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
     Message::Ready.send(control, None).or_fail(Step::WaitForHost)?;
-    stage::start_and_reap(&Stage {
+    init::start_and_reap(&InitArgs {
         plan: &order.plan,
         exec: &order.exec,
         passed: &order.exec.passed,

@@ -5,7 +5,7 @@
 //! process plays the part of pid 1: orphans come to it, it ends every process at the end, removes the
 //! sandbox's own directories, and does both even when the host side is killed.
 //!
-//! Everything after the clone allocates nothing; see [`crate::stage`].
+//! Everything after the clone allocates nothing; see [`crate::init`].
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -14,10 +14,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, waitid};
 
+use crate::init::{self, Failure, InitArgs, OrFail};
 use crate::launch::{End, Heard, LaunchError, Maps, Place, Sandboxed, Stdio, control_pair};
 use crate::plan::{Exec, Plan};
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, Cloned, Sys};
 use crate::{descendants, remove};
 
@@ -44,7 +44,7 @@ pub fn launch(
         .map_err(|errno| LaunchError::Control(errno.into()))?;
     let maps = Maps::identity();
     let (stdio, tty) = stdio.parts();
-    let stage = Stage {
+    let args = InitArgs {
         plan,
         exec,
         passed: &exec.passed,
@@ -61,7 +61,7 @@ pub fn launch(
     let flags = if kept.network { libc::CLONE_NEWUSER | libc::CLONE_NEWNET } else { 0 };
     // SAFETY: the child allocates nothing and never returns.
     match unsafe { sys::clone(flags) }.map_err(|errno| LaunchError::Clone(errno.into()))? {
-        Cloned::Child => run(&stage, kept, parent.as_fd(), host.as_raw_fd()),
+        Cloned::Child => run(&args, kept, parent.as_fd(), host.as_raw_fd()),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
             if place.is_some() {
@@ -85,12 +85,12 @@ pub fn launch(
 }
 
 /// Runs as the keeper; never returns.
-fn run(stage: &Stage<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: RawFd) -> ! {
+fn run(args: &InitArgs<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: RawFd) -> ! {
     // Our copy of it would keep the connection open when the host is gone.
     // SAFETY: this process's copy, which nothing else here uses.
     drop(unsafe { sys::adopt(hosts_end) });
     let (mut signals, mut remover) = (None, None);
-    let result = keep(stage, kept, parent, &mut signals, &mut remover);
+    let result = keep(args, kept, parent, &mut signals, &mut remover);
     descendants::kill_all(signals.as_ref(), remover.as_ref().map(|remover| remover.pid));
     if let Some(remover) = remover {
         remover.work();
@@ -98,7 +98,7 @@ fn run(stage: &Stage<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: Raw
     let code = match result {
         Ok(()) => 0,
         Err(failure) => {
-            stage::report_failure(stage.control, failure);
+            init::report_failure(args.control, failure);
             1
         }
     };
@@ -106,7 +106,7 @@ fn run(stage: &Stage<'_>, kept: Kept<'_>, parent: BorrowedFd<'_>, hosts_end: Raw
 }
 
 fn keep(
-    stage: &Stage<'_>,
+    args: &InitArgs<'_>,
     kept: Kept<'_>,
     parent: BorrowedFd<'_>,
     signals: &mut Option<OwnedFd>,
@@ -118,24 +118,24 @@ fn keep(
     sys::block_signals();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).or_fail(Step::Keeper)?;
     if kept.network {
-        stage::write_id_maps(stage.maps)?;
+        init::write_id_maps(args.maps)?;
         sys::loopback_up().or_fail(Step::Loopback)?;
     }
     if let Some(directory) = kept.directory {
         *remover = Some(Remover::start(directory).or_fail(Step::Keeper)?);
     }
-    if stage.wait_for_go {
-        Message::Ready.send(stage.control, None).or_fail(Step::WaitForHost)?;
-        stage::wait_for_go(stage.control)?;
+    if args.wait_for_go {
+        Message::Ready.send(args.control, None).or_fail(Step::WaitForHost)?;
+        init::wait_for_go(args.control)?;
     }
     let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
-    let payload = stage::start(stage)?;
+    let payload = init::start(args)?;
     let [pidfd, sign] = remover.as_ref().map_or([parent.as_raw_fd(); 2], Remover::descriptors);
-    let keep = &mut [stage.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd(), pidfd, sign];
-    stage::become_reaper(c"ringfence-keep", keep)?;
+    let keep = &mut [args.control.as_raw_fd(), signals.as_raw_fd(), parent.as_raw_fd(), pidfd, sign];
+    init::become_reaper(c"ringfence-keep", keep)?;
     let signal_all = descendants::signal_all;
-    stage::reap_until_done(stage, signals.as_fd(), Some(parent), payload, signal_all);
+    init::reap_until_done(args, signals.as_fd(), Some(parent), payload, signal_all);
     Ok(())
 }
 
@@ -157,7 +157,7 @@ impl Remover {
             Cloned::Parent { pid, pidfd } => Ok(Self { pid, pidfd, sign }),
             Cloned::Child => {
                 let _ = sys::give_up_capabilities();
-                let _ = stage::become_reaper(c"ringfence-clean", &mut [keeper.as_raw_fd(), sign.as_raw_fd()]);
+                let _ = init::become_reaper(c"ringfence-clean", &mut [keeper.as_raw_fd(), sign.as_raw_fd()]);
                 let watched = &mut [PollFd::new(&keeper, PollFlags::IN), PollFd::new(&sign, PollFlags::IN)];
                 while let Err(Errno::INTR) = poll(watched, None) {}
                 for _ in 0..MOST_TRIES {

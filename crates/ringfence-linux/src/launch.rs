@@ -9,11 +9,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
+use crate::init::{IdMaps, InitArgs, run_init};
 use crate::plan::{Exec, MountStep, Plan};
 use crate::prefork::child::Order;
 use crate::prefork::{one, server};
 use crate::report::{Message, Step};
-use crate::stage::{IdMaps, Stage, run_init};
 use crate::steps;
 use crate::sys::{self, Cloned};
 
@@ -92,7 +92,7 @@ pub enum LaunchError {
     Helper { program: String, said: String },
     /// A step inside failed; `what` names the path where there is one.
     #[error("cannot {}{what}", step.describe())]
-    Stage {
+    Init {
         step: Step,
         what: String,
         /// It is about something the kernel makes, not about a path of the host.
@@ -115,7 +115,7 @@ impl LaunchError {
         match self {
             Self::Helper { .. } => true,
             Self::Clone(source) => refused(source),
-            Self::Stage { step, made, source, .. } => match step {
+            Self::Init { step, made, source, .. } => match step {
                 Step::Bwrap => true,
                 Step::UserMap
                 | Step::PrivateMounts
@@ -136,7 +136,7 @@ impl LaunchError {
     /// Whether a supervisor above us is in the way of ours.
     #[must_use]
     pub fn is_nested(&self) -> bool {
-        matches!(self, Self::Stage { step: Step::Supervisor, source, .. }
+        matches!(self, Self::Init { step: Step::Supervisor, source, .. }
             if source.raw_os_error() == Some(libc::EBUSY))
     }
 
@@ -162,7 +162,7 @@ impl LaunchError {
                 .map_or_else(String::new, |rule| format!(" for {}", rule.path.to_string_lossy())),
             _ => String::new(),
         };
-        Self::Stage { step, what, made, source: std::io::Error::from_raw_os_error(errno) }
+        Self::Init { step, what, made, source: std::io::Error::from_raw_os_error(errno) }
     }
 }
 
@@ -197,7 +197,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     }
     let (host, inside) = control_pair()?;
     let maps = Maps::identity();
-    let stage = Stage {
+    let args = InitArgs {
         plan,
         exec,
         disowned: order.disowned,
@@ -214,7 +214,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     steps::start();
     // SAFETY: the child allocates nothing and never returns.
     match unsafe { sys::clone(NAMESPACES) }.map_err(|errno| LaunchError::Clone(errno.into()))? {
-        Cloned::Child => run_init(&stage, host.as_raw_fd()),
+        Cloned::Child => run_init(&args, host.as_raw_fd()),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
             sandboxed.placed(plan, place)?;
@@ -225,7 +225,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
 
 fn disowned(plan: &Plan) -> Result<Option<OwnedFd>, LaunchError> {
     let (Some(strangers), Some(path)) = (&plan.strangers, plan.disowned()) else { return Ok(None) };
-    strangers.tree().map(Some).map_err(|source| LaunchError::Stage {
+    strangers.tree().map(Some).map_err(|source| LaunchError::Init {
         step: Step::Mount,
         what: format!(" {} without its owners", path.to_string_lossy()),
         made: true,

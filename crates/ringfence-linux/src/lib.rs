@@ -1,7 +1,7 @@
 //! The kernel side of the local fence, and the only home of `unsafe`.
 //!
 //! A [`plan::Plan`] says what to build, as data. [`launch::launch`] clones a process into new
-//! namespaces; [`stage`] runs inside it, builds the root from the plan, and starts the command under
+//! namespaces; [`init`] runs inside it, builds the root from the plan, and starts the command under
 //! Landlock and seccomp. Where that is not possible, [`bwrap`] lets another program make the namespaces, and
 //! [`keeper`] does without them; [`prefork`] makes its first process before the
 //! plan is known. Init and the host talk in [`report::Message`]s. Synchronous, no runtime, no configuration; what runs after the clone of a program that may
@@ -15,6 +15,7 @@ mod descendants;
 pub mod disowned;
 mod extra_command;
 pub mod fuse;
+mod init;
 pub mod keeper;
 pub mod landlock;
 pub mod launch;
@@ -28,7 +29,6 @@ pub mod probe;
 mod remove;
 pub mod report;
 pub mod seccomp;
-mod stage;
 pub mod steps;
 pub mod supervisor;
 pub mod sys;

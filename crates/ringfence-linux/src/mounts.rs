@@ -11,9 +11,9 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
+use crate::init::open_target;
 use crate::plan::{BindAccess, MountStep};
 use crate::report::Step;
-use crate::stage::open_target;
 use crate::sys::{self, MountAttr, Sys};
 
 /// Where the masks come from. They keep their names: what is unlinked cannot be mounted on, and a grant is

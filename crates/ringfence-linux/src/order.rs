@@ -1,6 +1,6 @@
 //! The order of a launch: what pid 1 and the command's process do, one act after the other.
 //!
-//! [`stage`](crate::stage) and [`payload`](crate::payload) walk these tables, so a test of the tables is one of the launch.
+//! [`init`](crate::init) and [`payload`](crate::payload) walk these tables, so a test of the tables is one of the launch.
 
 /// An act of pid 1 that no plan decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

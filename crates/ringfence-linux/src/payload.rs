@@ -1,38 +1,38 @@
 //! The process that becomes the command: its session, its fence, its descriptors, its limits, and the exec.
 //!
-//! As in [`stage`], nothing here allocates, locks or panics.
+//! As in [`init`], nothing here allocates, locks or panics.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use crate::init::{self, Failure, InitArgs, OrFail};
 use crate::landlock::{Rights, Ruleset};
 use crate::order::{self, Command, Named as _};
 use crate::plan::{Exec, LOWEST_SOURCE, Plan};
 use crate::report::{Message, Step};
 use crate::seccomp;
-use crate::stage::{self, Failure, OrFail, Stage};
 use crate::steps::{self, Who};
 use crate::sys::{self, Cloned};
 
 /// Becomes the command; never returns.
-pub(crate) fn run(stage: &Stage<'_>, tell: BorrowedFd<'_>, terminal: Option<BorrowedFd<'_>>) -> ! {
-    let (stage, tell) = (&Stage { control: lifted(stage, stage.control), ..*stage }, lifted(stage, tell));
-    let failure = match become_command(stage, tell, terminal) {
+pub(crate) fn run(args: &InitArgs<'_>, tell: BorrowedFd<'_>, terminal: Option<BorrowedFd<'_>>) -> ! {
+    let (args, tell) = (&InitArgs { control: lifted(args, args.control), ..*args }, lifted(args, tell));
+    let failure = match become_command(args, tell, terminal) {
         Ok(errno) => Failure { step: Step::Exec, detail: 0, errno },
         Err(failure) => failure,
     };
-    stage::report_failure(tell, failure);
+    init::report_failure(tell, failure);
     // Once the listener is on its way nobody reads `tell` any more; the host hears of it directly.
-    stage::report_failure(stage.control, failure);
+    init::report_failure(args.control, failure);
     // The shell's convention: 127 not found, 126 found but not runnable.
     sys::exit_now(if failure.errno == Errno::NOENT { 127 } else { 126 })
 }
 
 /// The same out of the way of the numbers that the command gets, where it gets any.
-fn lifted<'a>(stage: &Stage<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
-    if stage.passed.is_empty() {
+fn lifted<'a>(args: &InitArgs<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
+    if args.passed.is_empty() {
         return fd;
     }
     match sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE) {
@@ -43,26 +43,26 @@ fn lifted<'a>(stage: &Stage<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
 }
 
 fn become_command(
-    stage: &Stage<'_>,
+    args: &InitArgs<'_>,
     tell: BorrowedFd<'_>,
     terminal: Option<BorrowedFd<'_>>,
 ) -> Result<Errno, Failure> {
     steps::lap(Who::Command, steps::SECOND);
-    let plan = stage.plan;
+    let plan = args.plan;
     let (mut ruleset, mut listener) = (None, None);
     let mut errno = Errno::NOENT;
     for act in order::COMMAND {
         match act {
-            Command::DieWithParent if stage.tied => {
+            Command::DieWithParent if args.tied => {
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
                     .or_fail(Step::DieWithParent)?;
             }
             Command::DieWithParent => {}
             Command::Session => rustix::process::setsid().map(drop).or_fail(Step::Session)?,
-            Command::Chdir => rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?,
+            Command::Chdir => rustix::process::chdir(args.exec.cwd.as_c_str()).or_fail(Step::Chdir)?,
             Command::Signals => sys::reset_signals(),
             Command::NoNewPrivs => rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?,
-            Command::LandlockRules if stage.landlocked => {}
+            Command::LandlockRules if args.landlocked => {}
             Command::LandlockRules => ruleset = landlock_rules(plan)?,
             Command::Listen if plan.supervised => listener = listen(plan)?,
             Command::Listen => {}
@@ -82,13 +82,13 @@ fn become_command(
                 sys::unshare_files().or_fail(Step::StartCommand)?;
                 Message::Go.send(tell, None).or_fail(Step::StartCommand)?;
             }
-            Command::Stdio => install_descriptors(stage, terminal)?,
+            Command::Stdio => install_descriptors(args, terminal)?,
             Command::Rlimits => {
                 for limit in &plan.rlimits {
                     sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;
                 }
             }
-            Command::Exec => errno = execute(stage.exec),
+            Command::Exec => errno = execute(args.exec),
         }
         steps::lap(Who::Command, act.name());
     }
@@ -108,17 +108,17 @@ fn install_unsupervised(plan: &Plan, tell: BorrowedFd<'_>) -> Result<(), Failure
     Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)
 }
 
-fn install_descriptors(stage: &Stage<'_>, terminal: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
+fn install_descriptors(args: &InitArgs<'_>, terminal: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
     if let Some(terminal) = terminal {
         rustix::process::ioctl_tiocsctty(terminal).or_fail(Step::Terminal)?;
     }
-    for (target, source) in (0..).zip(stage.stdio) {
+    for (target, source) in (0..).zip(args.stdio) {
         let source = terminal.map_or(source, |terminal| terminal.as_raw_fd());
         // SAFETY: the process becomes the command, and uses no standard descriptor itself.
         unsafe { sys::install_stdio(source, target) }.or_fail(Step::Stdio)?;
     }
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
-    for passed in stage.passed {
+    for passed in args.passed {
         // SAFETY: as above; what this process still needs was lifted out of the way.
         unsafe { sys::install_stdio(passed.source, passed.target) }.or_fail(Step::Stdio)?;
     }

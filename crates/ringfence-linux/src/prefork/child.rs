@@ -8,11 +8,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
+use crate::init::{self, Failure, InitArgs, OrFail};
 use crate::launch::Maps;
 use crate::plan::{Exec, LOWEST_SOURCE, MountStep, Passed, Plan};
 use crate::prefork::wire;
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, Sys};
 
 /// What such a pid 1 is told.
@@ -23,7 +23,7 @@ pub(crate) struct Order<'a> {
     pub(crate) stdio: [RawFd; 3],
     pub(crate) tty: Option<Winsize>,
     pub(crate) disowned: Option<BorrowedFd<'a>>,
-    /// See [`Stage::wait_for_go`].
+    /// See [`InitArgs::wait_for_go`].
     pub(crate) waits: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn run(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: 
     let code = match wait(control, maps, missing, ground) {
         Ok(()) => 0,
         Err(failure) => {
-            stage::report_failure(control, failure);
+            init::report_failure(control, failure);
             1
         }
     };
@@ -64,8 +64,8 @@ pub(crate) fn run(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: 
 fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountStep]) -> Result<(), Failure> {
     let mut founded = sys::unshare_namespaces(missing)
         .or_fail(Step::Namespaces)
-        .and_then(|()| stage::found(control, Some(maps.borrow())))
-        .and_then(|host| stage::mount_all(host.as_fd(), None, ground, 0).map(|()| host));
+        .and_then(|()| init::found(control, Some(maps.borrow())))
+        .and_then(|host| init::mount_all(host.as_fd(), None, ground, 0).map(|()| host));
     let mut mounted = ground.len();
     let mut given: Vec<(OwnedFd, RawFd)> = vec![];
     let mut received = loop {
@@ -76,9 +76,8 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountSte
             (Message::Mounts, fds) if !fds.is_empty() => {
                 let steps = wire::unpack_mounts(fds[0].as_fd()).or_fail(Step::Order)?;
                 let disowned = fds.get(1).map(AsFd::as_fd);
-                founded = founded.and_then(|host| {
-                    stage::mount_all(host.as_fd(), disowned, &steps, mounted).map(|()| host)
-                });
+                founded = founded
+                    .and_then(|host| init::mount_all(host.as_fd(), disowned, &steps, mounted).map(|()| host));
                 mounted += steps.len();
             }
             (Message::Order, fds) if !fds.is_empty() => break fds,
@@ -96,7 +95,7 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountSte
         *number = fd.as_raw_fd();
     }
     let passed = given.into_iter().map(lifted).collect::<Sys<Vec<Passed>>>().or_fail(Step::Stdio)?;
-    let stage = Stage {
+    let args = InitArgs {
         plan: &plan,
         exec: &exec,
         passed: &passed,
@@ -110,7 +109,7 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountSte
         tied: false,
         mounted,
     };
-    stage::furnish(&stage, host)
+    init::furnish(&args, host)
 }
 
 /// Out of the way of the numbers that the command gets; open until it has them.

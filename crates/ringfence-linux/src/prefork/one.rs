@@ -3,7 +3,7 @@
 //! Making namespaces takes as long as reading a configuration and planning from it, and neither needs the other. So
 //! a program that will make one sandbox calls [`begin`] first thing. Pid 1 of a sandbox is cloned from it while it is
 //! small, into the namespaces that only a clone can give. It makes the others itself, beside us, does what no policy
-//! decides ([`stage::found`](crate::stage::found), and the mounts that every plan begins with) and waits. As soon as
+//! decides ([`init::found`](crate::init::found), and the mounts that every plan begins with) and waits. As soon as
 //! it is known what is shown inside, [`build`] has it made; [`launch`](crate::launch::launch) sends the whole plan
 //! and the command as an [order](super::wire), instead of cloning them with a process.
 //!

@@ -21,9 +21,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
 
 use super::child::{self, Order};
 use super::one::has_one_thread;
+use crate::init::{self, Failure};
 use crate::launch::{End, Maps, NAMESPACES, PATIENCE_AT_START, Sandboxed, control_pair};
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure};
 use crate::sys::{self, Cloned, Sys};
 
 static SERVER: Mutex<Option<Arc<Server>>> = Mutex::new(None);
@@ -80,7 +80,7 @@ fn lock() -> MutexGuard<'static, Option<Arc<Server>>> {
 /// The server, until its program ends.
 fn serve(requests: BorrowedFd<'_>) -> Sys<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    stage::still_there(requests)?;
+    init::still_there(requests)?;
     // The terminal's are for the program.
     sys::block_signals();
     // SAFETY: this process keeps nothing of the program's.
@@ -129,7 +129,7 @@ fn make(control: OwnedFd, maps: &Maps) {
         }
         Ok(Cloned::Parent { .. }) => {}
         Err(errno) => {
-            stage::report_failure(control.as_fd(), Failure { step: Step::WaitForHost, detail: 0, errno });
+            init::report_failure(control.as_fd(), Failure { step: Step::WaitForHost, detail: 0, errno });
         }
     }
 }

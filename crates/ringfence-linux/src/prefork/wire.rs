@@ -1,4 +1,4 @@
-//! What a stage has to do, as bytes in one sealed descriptor, where it does not have it from its clone: inside bwrap
+//! The order of a pid 1, as bytes in one sealed descriptor, where it does not have it from its clone: inside bwrap
 //! it is a program of its own, and one that was [begun](crate::prefork::one) is older than what it has to do.
 
 use std::ffi::CString;
@@ -22,7 +22,7 @@ pub(crate) struct Order {
     pub(crate) plan: Plan,
     pub(crate) exec: Exec,
     pub(crate) tty: Option<Winsize>,
-    /// See [`Stage::wait_for_go`](crate::stage::Stage::wait_for_go).
+    /// See [`InitArgs::wait_for_go`](crate::init::InitArgs::wait_for_go).
     pub(crate) waits: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Contents<'a> {
     pub(crate) passed: &'a [Passed],
     pub(crate) tty: Option<Winsize>,
     pub(crate) waits: bool,
-    /// Those that the stage makes.
+    /// Those that pid 1 makes.
     pub(crate) mounts: &'a [MountStep],
     pub(crate) traps: &'a [Trap],
 }

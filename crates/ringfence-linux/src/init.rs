@@ -1,5 +1,5 @@
-//! What happens inside, between the clone and the command: first as pid 1 of the new namespaces
-//! ([`run_init`]), which starts the process that becomes the command ([`payload`](crate::payload)).
+//! Pid 1 of the new namespaces ([`run_init`]), from the clone to the end of the sandbox. It builds the root, starts the
+//! process that becomes the command ([`payload`](crate::payload)), and reaps.
 //!
 //! Nothing here allocates, locks or panics: the process may be a clone of a multi-threaded one. Every
 //! failure is reported to the host as (step, detail, errno) and ends the sandbox.
@@ -25,7 +25,7 @@ use crate::sys::{self, Cloned, Sys};
 
 /// Everything the child needs, prepared before the clone.
 #[derive(Debug)]
-pub(crate) struct Stage<'a> {
+pub(crate) struct InitArgs<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) exec: &'a Exec,
     /// The command's descriptors besides the standard ones.
@@ -85,15 +85,15 @@ impl<T> OrFail<T> for std::io::Result<T> {
 }
 
 /// Runs as pid 1; never returns. `host` is this process's copy of the host's end of the control socket.
-pub(crate) fn run_init(stage: &Stage<'_>, host: RawFd) -> ! {
+pub(crate) fn run_init(args: &InitArgs<'_>, host: RawFd) -> ! {
     // With a copy of the other end open here, the host's end would never be noticed.
     // SAFETY: this process's copy, which nothing else here uses.
     drop(unsafe { sys::adopt(host) });
     steps::lap(Who::Init, steps::CLONE);
-    let code = match init(stage) {
+    let code = match init(args) {
         Ok(()) => 0,
         Err(failure) => {
-            report_failure(stage.control, failure);
+            report_failure(args.control, failure);
             1
         }
     };
@@ -110,11 +110,11 @@ pub(crate) fn report_failure(control: BorrowedFd<'_>, failure: Failure) {
     let _ = message.send(control, None);
 }
 
-fn init(stage: &Stage<'_>) -> Result<(), Failure> {
-    furnish(stage, found(stage.control, stage.maps)?)
+fn init(args: &InitArgs<'_>) -> Result<(), Failure> {
+    furnish(args, found(args.control, args.maps)?)
 }
 
-/// What every sandbox begins with, whatever its plan. Returns the host's root.
+/// Does what every sandbox begins with, whatever its plan. Returns the host's root.
 pub(crate) fn found(control: BorrowedFd<'_>, maps: Option<IdMaps<'_>>) -> Result<OwnedFd, Failure> {
     let mut host = Err(Errno::INVAL).or_fail(Step::NewRoot);
     for act in order::BEGIN {
@@ -143,16 +143,16 @@ pub(crate) fn found(control: BorrowedFd<'_>, maps: Option<IdMaps<'_>>) -> Result
 }
 
 /// Builds what the plan says on that ground, and runs the command there.
-pub(crate) fn furnish(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
+pub(crate) fn furnish(args: &InitArgs<'_>, host: OwnedFd) -> Result<(), Failure> {
     let mut host = Some(host);
     for act in order::INIT {
         match act {
-            Init::Root => build_root(stage, &mut host)?,
-            Init::Hostname => sys::sethostname(&stage.plan.hostname).or_fail(Step::Hostname)?,
-            Init::WaitForGo if stage.wait_for_go => wait_for_go(stage.control)?,
+            Init::Root => build_root(args, &mut host)?,
+            Init::Hostname => sys::sethostname(&args.plan.hostname).or_fail(Step::Hostname)?,
+            Init::WaitForGo if args.wait_for_go => wait_for_go(args.control)?,
             Init::WaitForGo => {}
             Init::Capabilities => sys::drop_all_capabilities().or_fail(Step::Capabilities)?,
-            Init::Command => start_and_reap(stage)?,
+            Init::Command => start_and_reap(args)?,
         }
         steps::lap(Who::Init, act.name());
     }
@@ -179,11 +179,11 @@ pub(crate) fn still_there(control: BorrowedFd<'_>) -> Sys<()> {
 }
 
 /// Starts the command and reaps as pid 1 until it ends.
-pub(crate) fn start_and_reap(stage: &Stage<'_>) -> Result<(), Failure> {
+pub(crate) fn start_and_reap(args: &InitArgs<'_>) -> Result<(), Failure> {
     let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
-    let payload = start(stage)?;
-    become_reaper(c"ringfence-init", &mut [stage.control.as_raw_fd(), signals.as_raw_fd()])?;
-    reap_until_done(stage, signals.as_fd(), None, payload, sys::kill_everyone);
+    let payload = start(args)?;
+    become_reaper(c"ringfence-init", &mut [args.control.as_raw_fd(), signals.as_raw_fd()])?;
+    reap_until_done(args, signals.as_fd(), None, payload, sys::kill_everyone);
     Ok(())
 }
 
@@ -214,18 +214,18 @@ fn write_file(path: &CStr, content: &[u8]) -> Sys<()> {
 }
 
 /// Takes `host` away when it is needed no more.
-fn build_root(stage: &Stage<'_>, host: &mut Option<OwnedFd>) -> Result<(), Failure> {
-    let plan = stage.plan;
+fn build_root(args: &InitArgs<'_>, host: &mut Option<OwnedFd>) -> Result<(), Failure> {
+    let plan = args.plan;
     let mut traps = None;
     for act in order::ROOT {
         let from = || host.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF).or_fail(Step::Mount);
         match act {
             // Whose use of one it was could not be told where several commands share a sandbox.
-            Root::Traps if plan.traps.is_empty() || stage.exec.held => {}
-            Root::Traps => traps = make_traps(stage, from()?).ok(),
+            Root::Traps if plan.traps.is_empty() || args.exec.held => {}
+            Root::Traps => traps = make_traps(args, from()?).ok(),
             Root::Mounts => {
-                let missing = plan.mounts.get(stage.mounted..).unwrap_or_default();
-                mount_all(from()?, stage.disowned, missing, stage.mounted)?;
+                let missing = plan.mounts.get(args.mounted..).unwrap_or_default();
+                mount_all(from()?, args.disowned, missing, args.mounted)?;
             }
             // Without them the masks and doors below refuse as well, only silently.
             Root::TrapMounts => {
@@ -234,7 +234,7 @@ fn build_root(stage: &Stage<'_>, host: &mut Option<OwnedFd>) -> Result<(), Failu
                     && let Ok(processes) = fuse::processes()
                 {
                     Message::Processes
-                        .send(stage.control, Some(processes.as_fd()))
+                        .send(args.control, Some(processes.as_fd()))
                         .or_fail(Step::WaitForHost)?;
                 }
             }
@@ -270,17 +270,17 @@ pub(crate) fn mount_all(
 }
 
 /// The file system of the traps, whose device the host has from here on.
-fn make_traps(stage: &Stage<'_>, host: BorrowedFd<'_>) -> Sys<OwnedFd> {
+fn make_traps(args: &InitArgs<'_>, host: BorrowedFd<'_>) -> Sys<OwnedFd> {
     let device = fuse::open(host)?;
     let traps = fuse::make(device.as_fd())?;
-    Message::Tripwire.send(stage.control, Some(device.as_fd()))?;
+    Message::Tripwire.send(args.control, Some(device.as_fd()))?;
     Ok(traps)
 }
 
 /// Forks the process that becomes the command, and passes its notification listener (and terminal) on
 /// to the host. Returns its pid.
-pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
-    let terminal = stage.tty.map(open_terminal).transpose().or_fail(Step::Terminal)?;
+pub(crate) fn start_payload(args: &InitArgs<'_>) -> Result<i32, Failure> {
+    let terminal = args.tty.map(open_terminal).transpose().or_fail(Step::Terminal)?;
     let (tell, told) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::SEQPACKET,
@@ -294,11 +294,11 @@ pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
     steps::hand_over();
     // SAFETY: the child allocates nothing and never returns. Nothing is closed here before it has its own table.
     match unsafe { sys::clone(libc::CLONE_FILES) }.or_fail(Step::StartCommand)? {
-        Cloned::Child => payload::run(stage, told.as_fd(), terminal.as_ref().map(|(_, slave)| slave.as_fd())),
+        Cloned::Child => payload::run(args, told.as_fd(), terminal.as_ref().map(|(_, slave)| slave.as_fd())),
         Cloned::Parent { pid, pidfd } => {
             let master = terminal.as_ref().map(|(master, _)| master.as_fd());
             if let Some(master) = master {
-                Message::Terminal.send(stage.control, Some(master)).or_fail(Step::StartCommand)?;
+                Message::Terminal.send(args.control, Some(master)).or_fail(Step::StartCommand)?;
             }
             // Until the other has a table of its own, closing anything here would close it there.
             while let Some(message) = next_word(&tell, &pidfd).or_fail(Step::StartCommand)? {
@@ -307,12 +307,12 @@ pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
                         // SAFETY: the other process made it in our common table, and gave it up.
                         let listener = unsafe { sys::adopt(fd) };
                         Message::Listener { fd: -1 }
-                            .send(stage.control, Some(listener.as_fd()))
+                            .send(args.control, Some(listener.as_fd()))
                             .or_fail(Step::StartCommand)?;
                     }
                     Message::Go => break,
                     // A failure, or "about to run" where nothing is supervised.
-                    other => other.send(stage.control, None).or_fail(Step::StartCommand)?,
+                    other => other.send(args.control, None).or_fail(Step::StartCommand)?,
                 }
             }
             Ok(pid)
@@ -347,13 +347,13 @@ fn open_terminal(size: rustix::termios::Winsize) -> Sys<(OwnedFd, OwnedFd)> {
 ///
 /// Without a command it goes on until the host is gone. Asked for another, it starts that beside.
 pub(crate) fn reap_until_done(
-    stage: &Stage<'_>,
+    args: &InitArgs<'_>,
     signals: BorrowedFd<'_>,
     parent: Option<BorrowedFd<'_>>,
     payload: Option<i32>,
     signal_all: fn(i32),
 ) {
-    let control = stage.control;
+    let control = args.control;
     if payload.is_none() && Message::Held.send(control, None).is_err() {
         return;
     }
@@ -393,7 +393,7 @@ pub(crate) fn reap_until_done(
         if control_events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             match Message::receive_with_descriptor(control) {
                 Ok((Message::Terminate { signal }, _)) if signal != libc::SIGKILL => signal_all(signal),
-                Ok((Message::Another, Some(socket))) => extra_command::start(stage, socket),
+                Ok((Message::Another, Some(socket))) => extra_command::start(args, socket),
                 _ => return,
             }
         }
@@ -401,12 +401,12 @@ pub(crate) fn reap_until_done(
 }
 
 /// Starts the command, or, where it is held, gets ready to be asked for it.
-pub(crate) fn start(stage: &Stage<'_>) -> Result<Option<i32>, Failure> {
-    if stage.exec.held {
-        payload::restrict(stage.plan)?;
+pub(crate) fn start(args: &InitArgs<'_>) -> Result<Option<i32>, Failure> {
+    if args.exec.held {
+        payload::restrict(args.plan)?;
         return Ok(None);
     }
-    start_payload(stage).map(Some)
+    start_payload(args).map(Some)
 }
 
 /// Opens a path of the new root without following any link: what is mounted on must be what was planned.
