@@ -1,6 +1,6 @@
 //! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
-mod attendant;
+mod handlers;
 mod house;
 
 use std::cell::{Cell, RefCell};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
+use ringfence_linux::host_loop::{self, Outcome};
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
 use ringfence_linux::prefork;
 use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
-use ringfence_linux::warden::{Outcome, attend};
 use ringfence_model::LockExt as _;
 use ringfence_model::{
     Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
@@ -40,7 +40,7 @@ use crate::traps::Traps;
 use crate::tripwire;
 use crate::verdict::blocking;
 
-use attendant::Attendant;
+use handlers::RunHandlers;
 
 pub(crate) use house::{House, Wing};
 
@@ -363,7 +363,7 @@ impl Run<'_> {
         let wake = self.asker.as_deref().map(Asker::wake);
         let traps = Traps::new(&plan.traps, &policy.filesystem, &teller);
         let outcome = std::thread::scope(|scope| {
-            let mut attendant = Attendant {
+            let mut handlers = RunHandlers {
                 supervisor,
                 on_terminal,
                 asker: self.asker.as_deref(),
@@ -372,8 +372,8 @@ impl Run<'_> {
                 on_tripwire: |device| traps.serve(scope, device),
                 traps: &traps,
             };
-            let outcome = attend(plan, sandbox, self.deadline, wake, &mut attendant);
-            self.created.set(attendant.supervisor.saw_creation());
+            let outcome = host_loop::run(plan, sandbox, self.deadline, wake, &mut handlers);
+            self.created.set(handlers.supervisor.saw_creation());
             traps.stop();
             outcome
         });

@@ -10,11 +10,11 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::time::ClockId;
 
 use super::{CLONE, KINDS, RUN, SECOND, Who};
+use crate::host_loop::{self, Handlers};
 use crate::launch::{LaunchError, Stdio, launch};
 use crate::order::{self, Named as _};
 use crate::plan::{Exec, Plan};
 use crate::supervisor::notif;
-use crate::warden::{Attend, attend};
 
 /// A step, and how long it took.
 pub type Step = (&'static str, Duration);
@@ -93,7 +93,7 @@ pub(crate) fn lap(who: Who, name: &'static str) {
 /// Lets every call of the command go on.
 struct Lenient;
 
-impl Attend for Lenient {
+impl Handlers for Lenient {
     fn listener(&mut self, _: &OwnedFd) {}
 
     fn notification(&mut self, listener: BorrowedFd<'_>) {
@@ -119,7 +119,7 @@ pub fn time_launch(plan: &Plan, exec: &Exec) -> Result<Vec<Step>, LaunchError> {
         rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let begun = now();
     let sandbox = launch(plan, exec, Stdio::Raw([null.as_fd().as_raw_fd(); 3]), None)?;
-    attend(plan, &sandbox, None, None, &mut Lenient)?;
+    host_loop::run(plan, &sandbox, None, None, &mut Lenient)?;
     sandbox.wait();
     lap(Who::Init, TEARDOWN);
     if let Some(all) = clock.of(ALL) {

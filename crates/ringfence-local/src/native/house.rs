@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use ringfence_fence::EventSink;
 use ringfence_linux::cgroup::{Gauge, Reached};
+use ringfence_linux::host_loop::Outcome;
 use ringfence_linux::launch::{Door, LaunchError, Stdio};
 use ringfence_linux::plan::Exec;
-use ringfence_linux::warden::Outcome;
 use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::termios::Winsize;

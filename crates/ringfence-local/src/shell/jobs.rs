@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::jobs::{JobInfo, JobOutput, JobState, TerminalSize};
-use ringfence_linux::warden::GRACE;
+use ringfence_linux::host_loop::GRACE;
 use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
