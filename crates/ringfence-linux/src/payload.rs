@@ -156,7 +156,7 @@ fn landlock_rules(plan: &Plan) -> Result<Option<Ruleset>, Failure> {
 /// Without a supervisor nobody makes the calls that it would have made: the command makes them itself.
 fn give_back_what_was_kept(plan: &Plan, ruleset: &Ruleset) -> Result<(), Failure> {
     let rules = plan.landlock.iter().flat_map(|(_, rules)| rules).enumerate();
-    for (index, rule) in rules.filter(|(_, rule)| rule.rights == Rights::Kept) {
+    for (index, rule) in rules.filter(|(_, rule)| rule.rights == Rights::SupervisorOnly) {
         ruleset.allow(&rule.path, Rights::Write).map_err(|errno| Failure {
             step: Step::LandlockRule,
             detail: index,

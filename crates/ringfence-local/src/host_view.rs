@@ -52,7 +52,7 @@ pub(crate) fn lay_out(fs: &Filesystem, hidden: &[PathBuf], found: &Found, cwd: &
             if is_device(path) {
                 host.rule(path, Rights::Device)?;
             } else {
-                host.rule(path, Rights::Kept)?;
+                host.rule(path, Rights::SupervisorOnly)?;
                 host.kept.push(path.clone());
             }
         } else {
@@ -186,7 +186,7 @@ mod tests {
             ("/etc/hosts", Rights::Read),
             ("/etc/ssl", Rights::List),
             ("/etc/ssl/certs", Rights::Read),
-            ("/work", Rights::Kept),
+            ("/work", Rights::SupervisorOnly),
         ];
         assert_eq!(rules, expected.map(|(path, rights)| (path.to_owned(), rights)));
         assert_eq!(view.by_supervisor, [root.join("work/.env")]);

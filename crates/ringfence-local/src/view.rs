@@ -223,7 +223,7 @@ impl View {
     }
 
     fn write_rights(&self, path: &Path) -> Rights {
-        if self.kept.iter().any(|kept| kept == path) { Rights::Kept } else { Rights::Write }
+        if self.kept.iter().any(|kept| kept == path) { Rights::SupervisorOnly } else { Rights::Write }
     }
 
     fn place(&mut self, placed: &mut Nodes, path: &Path, node: Node) -> Result<()> {

@@ -140,12 +140,12 @@ fn code(rights: Rights) -> u64 {
         Rights::Read => 2,
         Rights::Device => 3,
         Rights::Write => 4,
-        Rights::Kept => 5,
+        Rights::SupervisorOnly => 5,
     }
 }
 
 fn rights(code: u64) -> Option<Rights> {
-    [Rights::List, Rights::Read, Rights::Device, Rights::Write, Rights::Kept]
+    [Rights::List, Rights::Read, Rights::Device, Rights::Write, Rights::SupervisorOnly]
         .into_iter()
         .find(|rights| self::code(*rights) == code)
 }

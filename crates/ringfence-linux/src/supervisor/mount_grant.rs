@@ -24,7 +24,7 @@ use rustix::mount::UnmountFlags;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
-use super::kept::Kept;
+use super::pin_cpu::Pinned;
 use super::socket_table;
 use crate::mounts;
 use crate::plan::BindAccess;
@@ -233,16 +233,16 @@ impl Drop for Prepared {
 /// This thread and a helper of its, which run on one processor only until this is dropped.
 #[derive(Debug)]
 struct Together {
-    _helper: Kept,
-    _own: Kept,
+    _helper: Pinned,
+    _own: Pinned,
 }
 
 impl Together {
     /// None where they cannot be kept here; then it takes longer.
     fn here(helper: Pid) -> Option<Self> {
         // First the one that says where.
-        let own = Kept::here(None)?;
-        Some(Self { _helper: Kept::here(Some(helper))?, _own: own })
+        let own = Pinned::here(None)?;
+        Some(Self { _helper: Pinned::here(Some(helper))?, _own: own })
     }
 }
 
