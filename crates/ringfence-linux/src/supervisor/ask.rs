@@ -17,7 +17,7 @@ use ringfence_model::{Access, Decision, Grant, GrantScope, Violation};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::guise::umask;
+use super::caller_ids::umask;
 use super::mount_grant::{Namespaces, Prepared};
 use super::{network, notif};
 

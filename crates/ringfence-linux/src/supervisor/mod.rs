@@ -15,19 +15,19 @@ mod attribute;
 mod bare;
 mod binding;
 mod call;
+mod caller_ids;
 mod changing;
-mod crowd;
-mod deed;
 mod git_config;
-mod guise;
 mod handover;
 mod hidden;
 mod mount_grant;
 mod network;
 pub mod notif;
+mod on_behalf;
 mod open_how;
 mod opening;
 mod pin_cpu;
+mod process_limit;
 mod processes;
 mod protected;
 mod question;
@@ -115,11 +115,11 @@ pub struct Supervisor<'a> {
     reader: Option<OwnedFd>,
     /// Flags and mode behind the pointer of an `openat2`.
     how: (i32, u32),
-    crowd: crowd::Crowd,
+    process_limit: process_limit::ProcessLimit,
     /// Why the path could not be read.
     unread: Option<Errno>,
-    powers: guise::Powers,
-    umask: guise::Umask,
+    powers: caller_ids::Powers,
+    umask: caller_ids::Umask,
     own: removal::Own,
     /// The last verdict was that policy allows it, and not that somebody else refuses it anyway.
     allowed: std::cell::Cell<bool>,
@@ -177,10 +177,10 @@ impl<'a> Supervisor<'a> {
             unnamed: None,
             reader: None,
             how: (0, 0),
-            crowd: crowd::Crowd::default(),
+            process_limit: process_limit::ProcessLimit::default(),
             unread: None,
-            powers: guise::Powers::of_this_thread(),
-            umask: guise::Umask::default(),
+            powers: caller_ids::Powers::of_this_thread(),
+            umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
             allowed: std::cell::Cell::new(false),
         }

@@ -19,8 +19,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlag
 use rustix::io::Errno;
 
 use super::call::PathArg;
-use super::deed::Place;
 use super::notif::{self, Notification};
+use super::on_behalf::Place;
 use super::target::{self, Ending, PATH_MAX};
 use super::{Answer, Supervisor, hidden};
 
