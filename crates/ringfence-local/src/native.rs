@@ -14,7 +14,7 @@ use ringfence_linux::host_loop::{self, Outcome};
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
 use ringfence_linux::prefork;
-use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
+use ringfence_linux::supervisor::{Ask, Reporter, Supervisor};
 use ringfence_model::LockExt as _;
 use ringfence_model::{
     Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
@@ -358,10 +358,10 @@ impl Run<'_> {
             }
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
-        let teller = if is_shell { Teller::each_time(&report) } else { Teller::new(&report) };
-        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &teller);
+        let reporter = if is_shell { Reporter::each_time(&report) } else { Reporter::new(&report) };
+        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &reporter);
         let wake = self.asker.as_deref().map(Asker::wake);
-        let traps = Traps::new(&plan.traps, &policy.filesystem, &teller);
+        let traps = Traps::new(&plan.traps, &policy.filesystem, &reporter);
         let outcome = std::thread::scope(|scope| {
             let mut handlers = RunHandlers {
                 supervisor,

@@ -17,6 +17,7 @@ mod binding;
 mod call;
 mod caller_ids;
 mod changing;
+mod describe;
 mod git_config;
 mod handover;
 mod hidden;
@@ -33,13 +34,12 @@ mod protected;
 mod question;
 mod reading;
 mod removal;
+mod report_once;
 mod shared;
 mod socket_table;
 mod target;
-mod teller;
 mod tripwire;
 mod walk;
-mod witness;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -54,18 +54,18 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use ask::Ask;
+pub use describe::now_ms;
 pub use git_config::is_harmless as is_harmless_git_config;
+pub use report_once::Reporter;
 pub use shared::Shared;
-pub use teller::Teller;
 pub use tripwire::Tripwire;
-pub use witness::now_ms;
 
 use ask::Desk;
 pub(crate) use call::writes;
 use call::{Call, Last, PathArg};
+use describe::{Denial, Resource};
 use notif::Notification;
 use target::{Ending, PathBuffer, Resolved, Unread, read_path, resolve};
-use witness::{Denial, Resource};
 
 use crate::seccomp::{self, DenyEntry};
 
@@ -91,7 +91,7 @@ pub struct Supervisor<'a> {
     watched: &'a Watched,
     /// The sandbox's root directory, as a place to resolve its paths from.
     root: Option<OwnedFd>,
-    teller: &'a Teller<'a>,
+    reporter: &'a Reporter<'a>,
     /// Where refusals become questions; none when nobody is asked.
     desk: Option<Desk>,
     /// A call that can make a new name was let through.
@@ -155,7 +155,7 @@ impl<'a> Supervisor<'a> {
         policy: &'a Filesystem,
         watched: &'a Watched,
         ask: Option<Arc<dyn Ask>>,
-        teller: &'a Teller<'a>,
+        reporter: &'a Reporter<'a>,
     ) -> Self {
         Self {
             desk: ask.map(Desk::new),
@@ -164,7 +164,7 @@ impl<'a> Supervisor<'a> {
             policy,
             watched,
             root: None,
-            teller,
+            reporter,
             handover: handover::Handover::new(watched.placement),
             tid: 0,
             keeper: shared::Keeper::new(),
@@ -228,13 +228,13 @@ impl<'a> Supervisor<'a> {
             Answer::Later => Ok(()),
             Answer::Deep => notif::refuse(listener, notification.id, Errno::NAMETOOLONG),
             Answer::Refuse(entry) => {
-                self.teller.tell(witness::refused_call(notification.tid, entry));
+                self.reporter.tell(describe::refused_call(notification.tid, entry));
                 notif::refuse(listener, notification.id, Errno::PERM)
             }
             Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
                 Some(violation) => {
                     self.cover_again(notification.tid, &violation);
-                    self.teller.tell(violation);
+                    self.reporter.tell(violation);
                     notif::refuse(listener, notification.id, Errno::ACCESS)
                 }
                 None => Ok(()),
@@ -244,8 +244,8 @@ impl<'a> Supervisor<'a> {
 
     /// Tells of something that is refused to nobody.
     fn notice(&self, tid: i32, denial: Denial) {
-        let violation = witness::violation(tid, denial);
-        self.teller.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
+        let violation = describe::violation(tid, denial);
+        self.reporter.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
     }
 
     fn judge(&mut self, listener: BorrowedFd<'_>, notification: &Notification) -> Answer {

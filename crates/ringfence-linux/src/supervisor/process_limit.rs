@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 
-use super::{Supervisor, witness};
+use super::{Supervisor, describe};
 
 /// What is known of the number of processes.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Supervisor<'_> {
             Some(room @ 1..) => self.process_limit.unseen = room - 1,
             Some(0) | None => {
                 self.process_limit.told = true;
-                self.teller.tell(witness::too_many_processes(tid, limit, there));
+                self.reporter.tell(describe::too_many_processes(tid, limit, there));
             }
         }
     }

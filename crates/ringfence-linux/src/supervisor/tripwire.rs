@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Operation, PathOutcome, Severity, Violation};
 
-use super::teller::Teller;
-use super::{Answer, Denial, hidden, witness};
+use super::report_once::Reporter;
+use super::{Answer, Denial, describe, hidden};
 use crate::fuse::{Attempt, Guard};
 
 /// Hears of every use of a trap.
 #[derive(Debug, Clone, Copy)]
 pub struct Tripwire<'a> {
     pub policy: &'a Filesystem,
-    pub teller: &'a Teller<'a>,
+    pub reporter: &'a Reporter<'a>,
     /// The sandbox's `/proc`, once it is there.
     pub processes: &'a OnceLock<OwnedFd>,
 }
@@ -43,15 +43,15 @@ impl Guard for Tripwire<'_> {
         if reason != DenyReason::Denied && (is_question || hidden::host_refuses(path, access)) {
             return;
         }
-        if self.teller.knows(operation, &path.to_string_lossy()) {
+        if self.reporter.knows(operation, &path.to_string_lossy()) {
             return;
         }
         match hidden::refusal(Denial::of_path(operation, path, access, reason, &decision), &decision) {
             Answer::Notice(denial) => {
                 let violation = self.violation(tid, denial);
-                self.teller.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
+                self.reporter.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
             }
-            Answer::Deny(denial) => self.teller.tell(self.violation(tid, denial)),
+            Answer::Deny(denial) => self.reporter.tell(self.violation(tid, denial)),
             _ => {}
         }
     }
@@ -59,7 +59,7 @@ impl Guard for Tripwire<'_> {
 
 impl Tripwire<'_> {
     fn violation(&self, tid: i32, denial: Denial) -> Violation {
-        witness::violation_by(&self.process(tid), denial)
+        describe::violation_by(&self.process(tid), denial)
     }
 
     /// Where the process is described that has this number inside.

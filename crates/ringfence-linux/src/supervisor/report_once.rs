@@ -7,20 +7,20 @@ use ringfence_model::LockExt as _;
 use ringfence_model::{Operation, Violation};
 
 /// Where refusals go.
-pub struct Teller<'a> {
+pub struct Reporter<'a> {
     report: &'a (dyn Fn(Violation) + Sync),
     /// What was reported already, and whether it was refused: who only pointed at something first may be
     /// refused it later. None: it is reported each time.
     told: Option<Mutex<HashSet<(Operation, String, bool)>>>,
 }
 
-impl std::fmt::Debug for Teller<'_> {
+impl std::fmt::Debug for Reporter<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Teller").finish_non_exhaustive()
+        f.debug_struct("Reporter").finish_non_exhaustive()
     }
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Reporter<'a> {
     pub fn new(report: &'a (dyn Fn(Violation) + Sync)) -> Self {
         Self { report, told: Some(Mutex::default()) }
     }
