@@ -1,6 +1,6 @@
 //! One more command beside what runs in a sandbox.
 //!
-//! Each has a *keeper*, a copy of init: what the command leaves behind comes to it and is ended with the command, so
+//! Each has a *subreaper*, a copy of init: what the command leaves behind comes to it and is ended with the command, so
 //! that commands beside each other cannot be left with each other's processes. It hears from the host, and
 //! reports, on a socket of its own. Allocates nothing; see [`crate::init`].
 
@@ -19,7 +19,7 @@ use crate::sys::{self, Cloned};
 /// No command is given more.
 const MOST_GIVEN: usize = 32;
 
-/// Starts the keeper. Where that is not possible the socket's end tells the host so.
+/// Starts the subreaper. Where that is not possible the socket's end tells the host so.
 pub(crate) fn start(args: &InitArgs<'_>, socket: OwnedFd) {
     // SAFETY: the child allocates nothing and never returns.
     if let Ok(Cloned::Child) = unsafe { sys::clone(0) } {
@@ -40,11 +40,11 @@ fn run(args: &InitArgs<'_>, socket: &OwnedFd) -> ! {
 fn keep(args: &InitArgs<'_>, socket: BorrowedFd<'_>, signals: &mut Option<OwnedFd>) -> Result<(), Failure> {
     // SAFETY: the others belong to frames that this process never returns to.
     unsafe { sys::close_all_but(&mut [socket.as_raw_fd()]) }.or_fail(Step::Stdio)?;
-    rustix::process::setsid().or_fail(Step::Keeper)?;
+    rustix::process::setsid().or_fail(Step::Subreaper)?;
     sys::block_signals();
     let me = rustix::process::getpid();
-    rustix::process::set_child_subreaper(Some(me)).or_fail(Step::Keeper)?;
-    let pidfd = rustix::process::pidfd_open(me, PidfdFlags::empty()).or_fail(Step::Keeper)?;
+    rustix::process::set_child_subreaper(Some(me)).or_fail(Step::Subreaper)?;
+    let pidfd = rustix::process::pidfd_open(me, PidfdFlags::empty()).or_fail(Step::Subreaper)?;
     Message::Ready.send(socket, Some(pidfd.as_fd())).or_fail(Step::WaitForHost)?;
     drop(pidfd);
 

@@ -42,7 +42,7 @@ pub enum Step {
     Chdir,
     Seccomp,
     Exec,
-    Keeper,
+    Subreaper,
     Bwrap,
     Order,
     Enter,
@@ -77,7 +77,7 @@ impl Step {
         Self::Chdir,
         Self::Seccomp,
         Self::Exec,
-        Self::Keeper,
+        Self::Subreaper,
         Self::Bwrap,
         Self::Order,
         Self::Enter,
@@ -118,7 +118,7 @@ impl Step {
             Self::Chdir => "enter the working directory",
             Self::Seccomp => "install the system-call filter",
             Self::Exec => "execute the command",
-            Self::Keeper => "become the keeper of the sandbox's processes",
+            Self::Subreaper => "become the subreaper of the sandbox's processes",
             Self::Bwrap => "execute bwrap",
             Self::Order => "read inside what is to be done",
             Self::Enter => "enter the control group of the sandbox",
@@ -158,7 +158,7 @@ pub enum Message {
     /// Host → init, with a socket: start another command, which is talked about there. Host →
     /// [server](crate::prefork::server): make another sandbox, which is talked to there.
     Another,
-    /// Host → the keeper of such a command, or pid 1 before its order, with a descriptor: the command has it under
+    /// Host → the subreaper of such a command, or pid 1 before its order, with a descriptor: the command has it under
     /// this number.
     Given { target: i32 },
     /// Host → pid 1 of a sandbox that was [begun](crate::prefork::one), with the first mounts of its plan.

@@ -13,7 +13,7 @@ use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, MountStep, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Shared};
 use ringfence_linux::supervisor::{self, Watched};
-use ringfence_linux::{fuse, keeper, landlock, prefork};
+use ringfence_linux::{fuse, landlock, prefork, subreaper};
 use ringfence_model::config::Precision;
 use ringfence_model::{Access, Assurance, Degradation, DegradationCode, Layer, Policy, PolicyMode, Result};
 use rustix::fs::{Mode, OFlags};
@@ -398,11 +398,11 @@ impl Ready<'_> {
             (Some(helper), _) => helper.launch(&self.plan, exec, stdio, place),
             (None, Launcher::Native | Launcher::Bwrap) => launch(&self.plan, exec, stdio, place),
             (None, launcher) => {
-                let kept = keeper::Kept {
+                let kept = subreaper::Options {
                     network: launcher == Launcher::NetworkOnly,
                     directory: self.own.as_ref().map(|own| own.c_path.as_c_str()),
                 };
-                keeper::launch(&self.plan, exec, stdio, kept, place)
+                subreaper::launch(&self.plan, exec, stdio, kept, place)
             }
         }
     }

@@ -101,7 +101,7 @@ pub struct Supervisor<'a> {
     handover: handover::Handover,
     /// The thread that waits.
     tid: i32,
-    keeper: shared::Keeper,
+    subreaper: shared::Subreaper,
     depth: processes::Depth,
     /// What it named, made absolute; and where that leads.
     path: Box<PathBuffer>,
@@ -167,7 +167,7 @@ impl<'a> Supervisor<'a> {
             reporter,
             handover: handover::Handover::new(watched.placement),
             tid: 0,
-            keeper: shared::Keeper::new(),
+            subreaper: shared::Subreaper::new(),
             depth: processes::Depth::new(),
             path: Box::new(PathBuffer::new()),
             real: Box::new(PathBuffer::new()),
