@@ -213,7 +213,7 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
         stdio: STDIO,
         tty: order.tty,
         control,
-        disowned: None,
+        idmapped_tree: None,
         wait_for_go: false,
         maps: None,
         landlocked: false,

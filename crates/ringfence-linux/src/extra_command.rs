@@ -70,7 +70,7 @@ fn keep(args: &InitArgs<'_>, socket: BorrowedFd<'_>, signals: &mut Option<OwnedF
         stdio: [given[0].source; 3],
         tty,
         control: socket,
-        disowned: None,
+        idmapped_tree: None,
         wait_for_go: false,
         maps: None,
         landlocked: true,

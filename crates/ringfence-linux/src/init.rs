@@ -38,8 +38,8 @@ pub(crate) struct InitArgs<'a> {
     pub(crate) control: BorrowedFd<'a>,
     /// Wait for the host's word before starting the command (it may have to place us in a cgroup).
     pub(crate) wait_for_go: bool,
-    /// What only the host could prepare; see [`Plan::strangers`].
-    pub(crate) disowned: Option<BorrowedFd<'a>>,
+    /// What only the host could prepare; see [`Plan::idmapped`].
+    pub(crate) idmapped_tree: Option<BorrowedFd<'a>>,
     /// None in a sandbox whose namespaces somebody else made.
     pub(crate) maps: Option<IdMaps<'a>>,
     /// Landlock holds already.
@@ -225,7 +225,7 @@ fn build_root(args: &InitArgs<'_>, host: &mut Option<OwnedFd>) -> Result<(), Fai
             Root::Traps => traps = make_traps(args, from()?).ok(),
             Root::Mounts => {
                 let missing = plan.mounts.get(args.mounted..).unwrap_or_default();
-                mount_all(from()?, args.disowned, missing, args.mounted)?;
+                mount_all(from()?, args.idmapped_tree, missing, args.mounted)?;
             }
             // Without them the masks and doors below refuse as well, only silently.
             Root::TrapMounts => {
@@ -254,12 +254,12 @@ fn build_root(args: &InitArgs<'_>, host: &mut Option<OwnedFd>) -> Result<(), Fai
 /// Makes these mounts of a plan, which has `before` others before them.
 pub(crate) fn mount_all(
     host: BorrowedFd<'_>,
-    disowned: Option<BorrowedFd<'_>>,
+    idmapped_tree: Option<BorrowedFd<'_>>,
     mounts: &[MountStep],
     before: usize,
 ) -> Result<(), Failure> {
     for (detail, step) in (before..).zip(mounts) {
-        mounts::execute(host, disowned, step).map_err(|errno| Failure {
+        mounts::execute(host, idmapped_tree, step).map_err(|errno| Failure {
             step: Step::Mount,
             detail,
             errno,

@@ -175,16 +175,16 @@ impl LaunchError {
 pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Result<Sandboxed, LaunchError> {
     let (stdio, tty) = stdio.parts();
     let begun = one::take_for(plan, exec);
-    let disowned = match &begun {
-        Some(begun) if begun.has_disowned() => None,
-        _ => disowned(plan)?,
+    let idmapped_tree = match &begun {
+        Some(begun) if begun.has_idmapped() => None,
+        _ => idmapped_tree(plan)?,
     };
     let order = Order {
         plan,
         exec,
         stdio,
         tty,
-        disowned: disowned.as_ref().map(AsFd::as_fd),
+        idmapped_tree: idmapped_tree.as_ref().map(AsFd::as_fd),
         waits: place.is_some(),
     };
     let begun = match begun {
@@ -200,7 +200,7 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     let args = InitArgs {
         plan,
         exec,
-        disowned: order.disowned,
+        idmapped_tree: order.idmapped_tree,
         passed: &exec.passed,
         stdio,
         tty,
@@ -223,9 +223,9 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     }
 }
 
-fn disowned(plan: &Plan) -> Result<Option<OwnedFd>, LaunchError> {
-    let (Some(strangers), Some(path)) = (&plan.strangers, plan.disowned()) else { return Ok(None) };
-    strangers.tree().map(Some).map_err(|source| LaunchError::Init {
+fn idmapped_tree(plan: &Plan) -> Result<Option<OwnedFd>, LaunchError> {
+    let (Some(idmapped), Some(path)) = (&plan.idmapped, plan.idmapped_tree()) else { return Ok(None) };
+    idmapped.tree().map(Some).map_err(|source| LaunchError::Init {
         step: Step::Mount,
         what: format!(" {} without its owners", path.to_string_lossy()),
         made: true,

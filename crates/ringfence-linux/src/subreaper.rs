@@ -51,7 +51,7 @@ pub fn launch(
         stdio,
         tty,
         control: inside.as_fd(),
-        disowned: None,
+        idmapped_tree: None,
         wait_for_go: place.is_some(),
         maps: options.network.then(|| maps.borrow()),
         landlocked: false,

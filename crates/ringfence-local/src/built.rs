@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ringfence_linux::disowned::Strangers;
+use ringfence_linux::idmapped_etc::Idmapped;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, MountStep, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Shared};
@@ -45,10 +45,10 @@ pub(crate) struct Ground {
 
 /// Hears the first mounts of a plan as soon as they are known, while the rest is still planned: whoever builds them
 /// may begin. The owners of `/etc` are translated as the second argument says.
-pub(crate) type HeadStart<'a> = &'a dyn Fn(&[MountStep], Option<&Strangers>);
+pub(crate) type HeadStart<'a> = &'a dyn Fn(&[MountStep], Option<&Idmapped>);
 
 /// For whoever begins with the whole plan.
-pub(crate) fn no_head_start(_: &[MountStep], _: Option<&Strangers>) {}
+pub(crate) fn no_head_start(_: &[MountStep], _: Option<&Idmapped>) {}
 
 /// A fence by one launcher.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Ground {
     }
 
     fn with_mounts(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<Built> {
-        let (mut view, strangers) = self.view(launcher, head_start)?;
+        let (mut view, idmapped) = self.view(launcher, head_start)?;
         let mut degraded = Vec::new();
         let tripwire = self.tripwire(launcher);
         match (&tripwire, self.precision) {
@@ -124,7 +124,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: view.mounts,
-            strangers,
+            idmapped,
             traps: view.traps,
             landlock: (abi > 0).then_some((abi, view.landlock)),
             without_tcp: false,
@@ -145,19 +145,18 @@ impl Ground {
 
     /// What is shown, and by whom the owners of `/etc` are translated, where that is possible: elsewhere what only
     /// root can read there is looked for and masked.
-    fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Strangers>>)> {
+    fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Idmapped>>)> {
         let fs = &self.policy.filesystem;
         let mut rooms = Rooms::new(fs, self.precision != Precision::Off)?;
         // The one file of it that somebody wants would be refused with the others.
         let translated = launcher == Launcher::Native
             && rustix::process::geteuid().is_root()
             && !scan::is_wanted(fs, Path::new("/etc"));
-        let strangers = if translated { Strangers::new(c"/etc").ok() } else { None };
-        let strangers = strangers.filter(|_| rooms.disown(c"/etc"));
-        head_start(rooms.mounts(), strangers.as_ref());
-        let found =
-            if strangers.is_some() { Cow::Borrowed(&self.found) } else { self.found_with_roots_own() };
-        Ok((rooms.finish(fs, &found, &self.cwd)?, strangers.map(Arc::new)))
+        let idmapped = if translated { Idmapped::new(c"/etc").ok() } else { None };
+        let idmapped = idmapped.filter(|_| rooms.idmap(c"/etc"));
+        head_start(rooms.mounts(), idmapped.as_ref());
+        let found = if idmapped.is_some() { Cow::Borrowed(&self.found) } else { self.found_with_roots_own() };
+        Ok((rooms.finish(fs, &found, &self.cwd)?, idmapped.map(Arc::new)))
     }
 
     fn found_with_roots_own(&self) -> Cow<'_, Found> {
@@ -214,7 +213,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
-            strangers: None,
+            idmapped: None,
             traps: vec![],
             landlock: Some((abi, view.landlock)),
             without_tcp: true,
@@ -246,7 +245,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
-            strangers: None,
+            idmapped: None,
             traps: vec![],
             landlock: None,
             without_tcp: false,

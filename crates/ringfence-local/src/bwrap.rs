@@ -230,7 +230,7 @@ impl List {
             }
             MountStep::Bind { source, access, .. } => {
                 self.word(match access {
-                    BindAccess::ReadOnly | BindAccess::Disowned => "--ro-bind",
+                    BindAccess::ReadOnly | BindAccess::Idmapped => "--ro-bind",
                     BindAccess::ReadWrite => "--bind",
                     BindAccess::Device => "--dev-bind",
                 });

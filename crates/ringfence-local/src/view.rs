@@ -92,13 +92,13 @@ impl Rooms {
     }
 
     /// Lets nobody inside own what is shown at `target`; whether it is shown, as a whole.
-    pub(crate) fn disown(&mut self, target: &CStr) -> bool {
+    pub(crate) fn idmap(&mut self, target: &CStr) -> bool {
         for step in &mut self.view.mounts {
             if let MountStep::Bind { source, target: shown, access: access @ BindAccess::ReadOnly } = step
                 && source == shown
                 && shown.as_c_str() == target
             {
-                *access = BindAccess::Disowned;
+                *access = BindAccess::Idmapped;
                 return true;
             }
         }

@@ -22,7 +22,7 @@ pub(crate) struct Order<'a> {
     pub(crate) exec: &'a Exec,
     pub(crate) stdio: [RawFd; 3],
     pub(crate) tty: Option<Winsize>,
-    pub(crate) disowned: Option<BorrowedFd<'a>>,
+    pub(crate) idmapped_tree: Option<BorrowedFd<'a>>,
     /// See [`InitArgs::wait_for_go`].
     pub(crate) waits: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Order<'a> {
 impl Order<'_> {
     /// Sends it to the pid 1 at the other end, which may not be there yet.
     pub(crate) fn send(&self, control: BorrowedFd<'_>) -> Sys<()> {
-        let Order { plan, exec, stdio, tty, disowned, waits } = *self;
+        let Order { plan, exec, stdio, tty, idmapped_tree, waits } = *self;
         for passed in &exec.passed {
             // SAFETY: whoever gives an order keeps its descriptors open.
             let source = unsafe { sys::borrow(passed.source) };
@@ -43,7 +43,7 @@ impl Order<'_> {
             // SAFETY: as above.
             descriptors.extend(stdio.map(|fd| unsafe { sys::borrow(fd) }));
         }
-        descriptors.extend(disowned);
+        descriptors.extend(idmapped_tree);
         Message::Order.send_with(control, &descriptors)
     }
 }
@@ -75,9 +75,10 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountSte
             }
             (Message::Mounts, fds) if !fds.is_empty() => {
                 let steps = wire::unpack_mounts(fds[0].as_fd()).or_fail(Step::Order)?;
-                let disowned = fds.get(1).map(AsFd::as_fd);
-                founded = founded
-                    .and_then(|host| init::mount_all(host.as_fd(), disowned, &steps, mounted).map(|()| host));
+                let idmapped_tree = fds.get(1).map(AsFd::as_fd);
+                founded = founded.and_then(|host| {
+                    init::mount_all(host.as_fd(), idmapped_tree, &steps, mounted).map(|()| host)
+                });
                 mounted += steps.len();
             }
             (Message::Order, fds) if !fds.is_empty() => break fds,
@@ -89,7 +90,7 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountSte
     let wire::Order { plan, exec, tty, waits } = wire::unpack(packed.as_fd()).or_fail(Step::Order)?;
     drop(packed);
     let standard = if tty.is_some() { 0 } else { 3 };
-    let (stdio, disowned) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Order)?;
+    let (stdio, idmapped_tree) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Order)?;
     let mut numbers = [-1; 3];
     for (number, fd) in numbers.iter_mut().zip(stdio) {
         *number = fd.as_raw_fd();
@@ -103,7 +104,7 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountSte
         tty,
         control,
         wait_for_go: waits,
-        disowned: disowned.first().map(AsFd::as_fd),
+        idmapped_tree: idmapped_tree.first().map(AsFd::as_fd),
         maps: None,
         landlocked: false,
         tied: false,

@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 use super::child::{self, Order};
 use super::wire;
-use crate::disowned::Strangers;
+use crate::idmapped_etc::Idmapped;
 use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair};
 use crate::plan::{BindAccess, Exec, MountStep, Plan};
 use crate::report::Message;
@@ -73,11 +73,11 @@ pub fn begin(ground: Vec<MountStep>) {
 }
 
 /// Has the sandbox that was begun, if there is one, make the first `mounts` of its plan while the rest of that is
-/// still thought about. `strangers` are those of the plan.
-pub fn build(mounts: &[MountStep], strangers: Option<&Strangers>) {
+/// still thought about. `idmapped` is that of the plan.
+pub fn build(mounts: &[MountStep], idmapped: Option<&Idmapped>) {
     if let Some(begun) = &mut *BEGUN.locked() {
         // What was not sent is a part of the order.
-        let _ = begun.build(mounts, strangers);
+        let _ = begun.build(mounts, idmapped);
     }
 }
 
@@ -108,11 +108,11 @@ pub(crate) fn take_for(plan: &Plan, exec: &Exec) -> Option<Begun> {
 }
 
 impl Begun {
-    fn build(&mut self, mounts: &[MountStep], strangers: Option<&Strangers>) -> std::io::Result<()> {
+    fn build(&mut self, mounts: &[MountStep], idmapped: Option<&Idmapped>) -> std::io::Result<()> {
         let Some(new) = mounts.strip_prefix(&self.made[..]) else { return Ok(()) };
         let packed = wire::pack_mounts(new)?;
-        let tree = match strangers {
-            Some(strangers) if new.iter().any(is_disowned) => Some(strangers.tree()?),
+        let tree = match idmapped {
+            Some(idmapped) if new.iter().any(is_idmapped) => Some(idmapped.tree()?),
             _ => None,
         };
         let mut descriptors = vec![packed.as_fd()];
@@ -123,8 +123,8 @@ impl Begun {
     }
 
     /// Whether it has what only the host could prepare.
-    pub(crate) fn has_disowned(&self) -> bool {
-        self.made.iter().any(is_disowned)
+    pub(crate) fn has_idmapped(&self) -> bool {
+        self.made.iter().any(is_idmapped)
     }
 
     /// Tells it what it is to be.
@@ -170,6 +170,6 @@ impl Processors {
     }
 }
 
-fn is_disowned(step: &MountStep) -> bool {
-    matches!(step, MountStep::Bind { access: BindAccess::Disowned, .. })
+fn is_idmapped(step: &MountStep) -> bool {
+    matches!(step, MountStep::Bind { access: BindAccess::Idmapped, .. })
 }

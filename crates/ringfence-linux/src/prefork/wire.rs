@@ -191,7 +191,7 @@ impl Writer {
                     BindAccess::ReadOnly => 1,
                     BindAccess::ReadWrite => 2,
                     BindAccess::Device => 3,
-                    BindAccess::Disowned => 4,
+                    BindAccess::Idmapped => 4,
                 });
             }
             MountStep::Tmpfs { target, mode, size } => {
@@ -274,7 +274,7 @@ impl<'a> Reader<'a> {
                     1 => BindAccess::ReadOnly,
                     2 => BindAccess::ReadWrite,
                     3 => BindAccess::Device,
-                    4 => BindAccess::Disowned,
+                    4 => BindAccess::Idmapped,
                     _ => return None,
                 },
             },
@@ -324,7 +324,7 @@ impl<'a> Reader<'a> {
         let plan = Plan {
             hostname,
             mounts,
-            strangers: None,
+            idmapped: None,
             traps,
             landlock: landlock.into_iter().next(),
             without_tcp: self.flag()?,
@@ -370,7 +370,7 @@ mod tests {
                 MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::ReadOnly },
                 MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::ReadWrite },
                 MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::Device },
-                MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::Disowned },
+                MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::Idmapped },
                 MountStep::Tmpfs { target: c"/tmp".into(), mode: 0o1777, size: Some(1 << 40) },
                 MountStep::Tmpfs { target: c"/home".into(), mode: 0o700, size: None },
                 MountStep::Proc { target: c"/proc".into() },
@@ -381,7 +381,7 @@ mod tests {
                 MountStep::Replace { target: c"/r".into(), content: b"\0\n".to_vec() },
                 MountStep::ReadOnly { target: c"/ro".into() },
             ],
-            strangers: None,
+            idmapped: None,
             traps: vec![
                 Trap { path: c"/trap".into(), kind: Kind::File },
                 Trap { path: c"/traps".into(), kind: Kind::Directory },

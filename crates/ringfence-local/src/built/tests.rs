@@ -29,7 +29,7 @@ fn a_head_start_is_the_beginning_of_the_plan() {
     std::fs::write(project.path().join(".env"), "secret").unwrap();
     let ground = ground(&project.path().canonicalize().unwrap());
     let heard = RefCell::new(Vec::new());
-    let hear = |mounts: &[MountStep], _: Option<&Strangers>| heard.borrow_mut().push(mounts.to_vec());
+    let hear = |mounts: &[MountStep], _: Option<&Idmapped>| heard.borrow_mut().push(mounts.to_vec());
     let built = ground.build(Launcher::Native, &hear).unwrap();
     let heard = heard.into_inner();
     assert_eq!(heard.len(), 1, "it is given once");
