@@ -16,11 +16,11 @@ mod bare;
 mod binding;
 mod call;
 mod caller_ids;
-mod changing;
 mod describe;
 mod git_config;
 mod handover;
-mod hidden;
+mod host_lookup;
+mod judge_change;
 mod mount_grant;
 mod network;
 pub mod notif;
@@ -428,11 +428,11 @@ impl<'a> Supervisor<'a> {
             PathOutcome::Allowed | PathOutcome::Private => Answer::Continue,
             PathOutcome::Denied(reason) => {
                 // Where the host's own permissions refuse as well, the sandbox took nothing away.
-                if reason != DenyReason::Denied && hidden::host_refuses(path, access) {
+                if reason != DenyReason::Denied && host_lookup::host_refuses(path, access) {
                     return Answer::Continue;
                 }
                 let denial = Denial::of_path(operation, path, access, reason, &decision);
-                hidden::refusal(denial, &decision)
+                host_lookup::refusal(denial, &decision)
             }
         }
     }

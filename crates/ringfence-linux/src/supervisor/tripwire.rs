@@ -8,7 +8,7 @@ use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Operation, PathOutcome, Severity, Violation};
 
 use super::report_once::Reporter;
-use super::{Answer, Denial, describe, hidden};
+use super::{Answer, Denial, describe, host_lookup};
 use crate::fuse::{Attempt, Guard};
 
 /// Hears of every use of a trap.
@@ -40,13 +40,13 @@ impl Guard for Tripwire<'_> {
         };
         // A question alone troubles nobody, and where the host refuses as well, the sandbox took nothing away.
         let is_question = operation == Operation::Stat;
-        if reason != DenyReason::Denied && (is_question || hidden::host_refuses(path, access)) {
+        if reason != DenyReason::Denied && (is_question || host_lookup::host_refuses(path, access)) {
             return;
         }
         if self.reporter.knows(operation, &path.to_string_lossy()) {
             return;
         }
-        match hidden::refusal(Denial::of_path(operation, path, access, reason, &decision), &decision) {
+        match host_lookup::refusal(Denial::of_path(operation, path, access, reason, &decision), &decision) {
             Answer::Notice(denial) => {
                 let violation = self.violation(tid, denial);
                 self.reporter.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
