@@ -69,21 +69,16 @@ impl Scratch {
     fn sandbox(&self, places: &Places) -> CreateOptions {
         let Places { home, ringfence_home, env, .. } = places;
         let inputs = PolicyInputs::new(&self.project, home, ringfence_home, env);
-        options(&self.project, config::policy(&SandboxConfig::default(), &inputs), env, &json!({}))
+        options(&self.project, config::policy(&SandboxConfig::default(), &inputs), env)
     }
 }
 
-fn options(
-    project: &Path,
-    policy: ringfence::model::Policy,
-    env: &EnvMap,
-    provider: &Value,
-) -> CreateOptions {
+fn options(project: &Path, policy: ringfence::model::Policy, env: &EnvMap) -> CreateOptions {
     CreateOptions {
         cwd: project.to_owned(),
         policy,
         environment: env.clone(),
-        provider_options: provider.clone(),
+        provider_options: Default::default(),
         hooks: Default::default(),
     }
 }

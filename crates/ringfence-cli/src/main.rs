@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     // Who makes many makes them from what it is now, not from what it has grown to by then.
     #[cfg(target_os = "linux")]
     if args::keeps_sandboxes() {
-        ringfence::local::begin_nursery();
+        ringfence::local::begin_prefork_server();
     }
     let command = match args::parse() {
         Ok(command) => command,

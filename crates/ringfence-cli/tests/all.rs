@@ -44,6 +44,7 @@ mod suite {
     pub(crate) mod mcp;
     #[cfg(feature = "mcp")]
     pub(crate) mod mcp_http;
+    pub(crate) mod provider_options;
     pub(crate) mod session;
     pub(crate) mod support;
 }

@@ -38,7 +38,7 @@ fn main() {
         policy.filesystem.allow_write.push(PathRule::built_in(project.as_path()));
         let mut options = CreateOptions::new(project.clone(), policy);
         options.provider_options =
-            json!({ "docker": { "image": FULL }, "guestProgram": guest, "engine": engine.host() });
+            json!({ "docker": { "image": FULL }, "guestProgram": guest, "engine": engine.host() }).into();
         options.hooks.scope_key = scope.map(str::to_owned);
         options
     };

@@ -68,10 +68,9 @@ impl DockerProvider {
         timeout: Duration,
         events: EventSink<'_>,
     ) -> Result<ExecResult> {
-        if options.provider_options.is_null() {
-            options.provider_options = json!({});
-        }
-        options.provider_options["docker"]["image"] = json!(image.image);
+        let mut docker = options.provider_options.custom()?["docker"].clone();
+        docker["image"] = json!(image.image);
+        options.provider_options.set("docker", docker);
         // One that belongs to no scope goes with the connection to it.
         options.hooks.scope_key = None;
         let request = ExecRequest {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ringfence_fence::CreateOptions;
-use ringfence_model::config::{DockerSection, Size, WorkspaceAccess};
+use ringfence_model::config::{DockerSection, Precision, Size, WorkspaceAccess};
 use ringfence_model::{Access, Error, ErrorKind, PathRule, Policy, Result};
 use serde::Deserialize;
 
@@ -57,7 +57,7 @@ pub struct ProviderOptions {
     /// A command whose directory the container does not have runs where its shell is, with a warning, instead of not at all.
     pub workdir_fallback: bool,
     /// What the guest's supervisor looks at: `full`, `writes` or `off`.
-    pub precision: Option<String>,
+    pub precision: Precision,
     /// Like `DOCKER_HOST`.
     pub engine: Option<String>,
     /// The ledger that containers are registered in. None: nothing is remembered about them.

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfence_fence::{BoxFuture, CreateOptions, Provider, Sandbox, SandboxInfo, SandboxStatus};
 use ringfence_local::guest::wire::{Ask, Start, VERSION};
-use ringfence_model::{Error, ErrorKind, Result};
-use serde_json::json;
+use ringfence_model::config::{Launcher, LocalOptions};
+use ringfence_model::{Degradation, DegradationCode, Error, ErrorKind, Result};
 
 use crate::engine::attached::Attached;
 use crate::engine::containers::Extras;
@@ -91,7 +91,7 @@ impl Maker {
 
     /// Makes a sandbox with a guest where one can run, and else, if that may be, with the image's own shell.
     pub(crate) async fn make(&self, options: CreateOptions) -> Result<Arc<DockerSandbox>> {
-        let own = ProviderOptions::read(&options.provider_options)?;
+        let own = ProviderOptions::read(options.provider_options.custom()?)?;
         let mut runner = Runner::wanted(&own)?;
         loop {
             let failed = match self.make_with(&options, &own, &runner).await {
@@ -153,7 +153,8 @@ impl Maker {
             needs: runner.needs(),
             masks: &digest,
         };
-        let mut notes: Vec<String> = spec.notes.iter().map(ToString::to_string).collect();
+        let mut notes: Vec<Degradation> =
+            spec.notes.iter().map(|note| Degradation::note(note.to_string())).collect();
         let mut fresh = true;
         let mut label = None;
         let mut tie = None;
@@ -169,7 +170,7 @@ impl Maker {
                 if let Some(progress) = &progress {
                     progress(&hint);
                 }
-                notes.push(hint);
+                notes.push(Degradation::new(DegradationCode::ContainerOutdated, hint));
             }
             Afterwards::Keep
         } else {
@@ -178,10 +179,10 @@ impl Maker {
         };
         let label = label.as_deref().unwrap_or_default();
         if !fresh && matches!(runner, Runner::Plain { .. }) && !label.starts_with(guest::WITHOUT) {
-            notes.push(
-                "the container was made for a guest: it hides and protects no files of the workspace"
-                    .to_owned(),
-            );
+            notes.push(Degradation::new(
+                DegradationCode::ContainerOutdated,
+                "the container was made for a guest: it hides and protects no files of the workspace",
+            ));
         }
         let opened = match runner {
             Runner::Plain { why, .. } => plain(&engine, &spec, options, &masks, why).await,
@@ -250,7 +251,7 @@ impl Provider for DockerProvider {
 
     fn create(&self, options: CreateOptions) -> BoxFuture<'_, Result<Arc<dyn Sandbox>>> {
         Box::pin(async move {
-            let own = ProviderOptions::read(&options.provider_options)?;
+            let own = ProviderOptions::read(options.provider_options.custom()?)?;
             let sandbox: Arc<dyn Sandbox> = match own.life {
                 Life::Kept => self.maker.make(options).await?,
                 Life::Simple => {
@@ -396,16 +397,18 @@ async fn link(
     running: Option<Attached>,
 ) -> Result<Link> {
     let approval = options.hooks.approval.clone();
-    let mut launch = json!({ "launcher": "landlock", "shellCommand": guest::SHELL });
-    if let Some(precision) = &own.precision {
-        launch["precision"] = json!(precision);
-    }
+    let local = LocalOptions {
+        launcher: Launcher::Landlock,
+        shell_command: guest::SHELL.to_owned(),
+        precision: own.precision,
+        ..LocalOptions::default()
+    };
     let start = Start {
         version: VERSION,
         cwd: spec.workdir.clone(),
         policy: inside::policy(&options.policy, spec),
         environment: inside::environment(&options.policy, &options.environment, spec),
-        options: launch,
+        options: local,
         ask: approval.as_ref().map(Ask::of),
     };
     let listeners = Listeners { approval, background: options.hooks.background.clone() };

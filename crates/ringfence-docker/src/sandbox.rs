@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_fence::{BoxFuture, EventSink, Jobs, Sandbox, SandboxFiles};
-use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
+use ringfence_model::{
+    Assurance, Degradation, DegradationCode, Error, ErrorKind, ExecRequest, ExecResult, Result,
+};
 use ringfence_workspace::PathMap;
 
 use crate::bridge::{Bridge, BridgeOptions, ContainerExec};
@@ -42,7 +44,7 @@ pub struct DockerSandbox {
     way: Arc<Way>,
     jobs: Option<GuestJobs>,
     map: PathMap,
-    notes: Vec<String>,
+    notes: Vec<Degradation>,
     elsewhere: Elsewhere,
     afterwards: Afterwards,
     /// Held against pruning until it is disposed of.
@@ -67,7 +69,7 @@ pub(crate) struct Parts {
     pub(crate) container: String,
     pub(crate) way: Way,
     pub(crate) map: PathMap,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Degradation>,
     pub(crate) elsewhere: Elsewhere,
     pub(crate) afterwards: Afterwards,
     pub(crate) held: Option<Held>,
@@ -281,7 +283,7 @@ impl Core {
                     "{} cannot be used in the container: the command ran in the shell's directory",
                     cwd.display()
                 );
-                sandbox.degraded.push(warning);
+                sandbox.degraded.push(Degradation::new(DegradationCode::OtherDirectory, warning));
                 self.way.execute(self.shell.as_deref(), request, events).await?
             }
             other => other?,

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use ringfence_fence::{Background, CreateOptions, EventSink};
 use ringfence_local::verdict::blocking;
-use ringfence_model::{Assurance, ExecRequest, ExecResult, Filesystem, Layer, PolicyMode, Result};
+use ringfence_model::{
+    Assurance, Degradation, DegradationCode as Code, ExecRequest, ExecResult, Filesystem, Layer, PolicyMode,
+    Result,
+};
 
 use crate::engine::Engine;
 use crate::guest::{Link, inside};
@@ -25,15 +28,23 @@ const OF_THE_CONTAINER: [Layer; 8] = [
 ];
 
 /// What the guest says about itself that is not true inside a container.
-const NOT_IN_A_CONTAINER: [&str; 2] =
-    ["no namespaces:", "the home directory and the place for temporary files"];
+const NOT_IN_A_CONTAINER: [Code; 2] = [Code::NoNamespaces, Code::DirectoriesOnHost];
 
 /// What shells without a guest do not promise.
-const NOT_WITHOUT_A_GUEST: [&str; 4] = [
-    "what is refused is not told: it is guessed from the words of a command that failed, and marked as not certain; nobody is asked",
-    "denied files of the workspace are hidden, and protected ones read-only, as they were when the container was made: what is made or replaced later is not",
-    "a program that looks for the shell's descriptors in /proc can lie about exit codes",
-    "what jobs that a command left behind print while the next one runs is part of its output",
+const NOT_WITHOUT_A_GUEST: [(Code, &str); 4] = [
+    (
+        Code::RefusalsGuessed,
+        "what is refused is not told: it is guessed from the words of a command that failed, and marked as not certain; nobody is asked",
+    ),
+    (
+        Code::LateFiles,
+        "denied files of the workspace are hidden, and protected ones read-only, as they were when the container was made: what is made or replaced later is not",
+    ),
+    (Code::ExitCodes, "a program that looks for the shell's descriptors in /proc can lie about exit codes"),
+    (
+        Code::MixedOutput,
+        "what jobs that a command left behind print while the next one runs is part of its output",
+    ),
 ];
 
 /// One of the two.
@@ -86,10 +97,14 @@ impl Plain {
         if limits.max_cpu_seconds.or(limits.max_file_size_bytes).or(limits.max_open_files).is_some() {
             layers.push(Layer::Rlimits);
         }
-        let mut degraded = vec![format!("no guest in the container, whose own sh runs commands: {why}")];
-        degraded.extend(NOT_WITHOUT_A_GUEST.map(str::to_owned));
+        let no_guest = format!("no guest in the container, whose own sh runs commands: {why}");
+        let mut degraded = vec![Degradation::new(Code::NoGuest, no_guest)];
+        degraded.extend(NOT_WITHOUT_A_GUEST.map(|(code, text)| Degradation::new(code, text)));
         if masks.incomplete {
-            degraded.push("not all denied and protected files of the workspace could be found".to_owned());
+            degraded.push(Degradation::new(
+                Code::SearchIncomplete,
+                "not all denied and protected files of the workspace could be found",
+            ));
         }
         let assurance = Assurance {
             requested: PolicyMode::Restricted,
@@ -131,10 +146,7 @@ impl Way {
         let inner = link.assurance();
         let mut layers = OF_THE_CONTAINER.to_vec();
         layers.extend(inner.layers.iter().filter(|layer| !OF_THE_CONTAINER.contains(layer)));
-        let lost = inner
-            .degraded
-            .iter()
-            .filter(|text| !NOT_IN_A_CONTAINER.iter().any(|start| text.starts_with(start)));
+        let lost = inner.degraded.iter().filter(|lost| !NOT_IN_A_CONTAINER.contains(&lost.code));
         Assurance {
             requested: PolicyMode::Restricted,
             effective: inner.effective,

@@ -128,26 +128,13 @@ pub fn wait_for<T>(future: BoxFuture<'_, T>, timeout: Duration) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_model::{Access, GrantScope, Operation, Severity, ViolationKind};
+    use ringfence_model::{Access, GrantScope, Operation, ViolationKind};
 
     fn question() -> Question {
         Question {
             violation: Violation {
-                kind: ViolationKind::SensitiveFileAccess,
-                severity: Severity::High,
-                operation: Operation::Open,
-                resource: "/home/u/.ssh/id".to_owned(),
                 access: Some(Access::Read),
-                reason: None,
-                rule: None,
-                rule_source: None,
-                pid: None,
-                program: None,
-                argv: vec![],
-                time_ms: 0,
-                certain: true,
-                blocked: true,
-                message: String::new(),
+                ..Violation::new(ViolationKind::SensitiveFileAccess, Operation::Open, "/home/u/.ssh/id")
             },
             command: "cat ~/.ssh/id".to_owned(),
             grant: Grant {

@@ -12,6 +12,7 @@ pub mod conformance;
 pub mod files;
 pub mod jobs;
 pub mod lasting;
+mod provider_options;
 mod registry;
 mod ticket;
 
@@ -32,6 +33,7 @@ pub use approve::{Approver, Question, block_on, wait_for};
 pub use files::SandboxFiles;
 pub use jobs::Jobs;
 pub use lasting::{Lasting, LastingSandbox};
+pub use provider_options::ProviderOptions;
 pub use registry::{ProviderFactory, Registry};
 pub use ticket::{Ticket, Waker};
 
@@ -47,8 +49,8 @@ pub struct CreateOptions {
     pub policy: Policy,
     /// The caller's environment, of which the policy lets some names through.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The provider's own section of the configuration.
-    pub provider_options: serde_json::Value,
+    /// What the provider is told besides.
+    pub provider_options: ProviderOptions,
     /// Whom the sandbox turns to by itself.
     pub hooks: Hooks,
 }
@@ -61,7 +63,7 @@ impl CreateOptions {
             cwd,
             policy,
             environment: BTreeMap::new(),
-            provider_options: serde_json::Value::Null,
+            provider_options: ProviderOptions::None,
             hooks: Hooks::default(),
         }
     }

@@ -1,7 +1,9 @@
 //! One command, from the moment somebody wants it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use ringfence_model::LockExt as _;
 
 use crate::Background;
 
@@ -36,7 +38,7 @@ impl Ticket {
     /// Ends the command, or keeps it from starting.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Release);
-        if let Some(wake) = &*self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(wake) = &*self.0.waker.locked() {
             wake();
         }
     }
@@ -49,7 +51,7 @@ impl Ticket {
 
     /// From now on this wakes whoever waits for the command.
     pub fn wakes(&self, waker: Waker) {
-        *self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        *self.0.waker.locked() = Some(waker);
     }
 
     /// Who hears what its jobs write after its end.

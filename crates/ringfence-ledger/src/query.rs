@@ -297,7 +297,10 @@ fn read_execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
     })
 }
 
-fn optional_json(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Vec<String>>> {
+fn optional_json<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<Option<Vec<T>>> {
     match row.get_ref(column)? {
         rusqlite::types::ValueRef::Null => Ok(None),
         _ => from_json(row, column).map(Some),

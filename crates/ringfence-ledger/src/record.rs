@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ringfence_model::{Access, Command, Decision, ExecResult, Grant, Layer, Violation};
+use ringfence_model::{Access, Command, Decision, Degradation, ExecResult, Grant, Layer, Violation};
 use serde::{Deserialize, Serialize};
 
 use crate::{ExecutionId, GrantId, now_ms};
@@ -40,7 +40,7 @@ pub struct ExecutionEnd {
     /// Provider and launcher, such as `local/native`.
     pub adapter: Option<String>,
     pub layers: Vec<Layer>,
-    pub degraded: Vec<String>,
+    pub degraded: Vec<Degradation>,
     /// Why it could not run at all, when it could not.
     pub failure: Option<String>,
 }
@@ -119,7 +119,7 @@ pub struct Execution {
     pub adapter: Option<String>,
     pub launcher: Option<String>,
     pub layers: Vec<String>,
-    pub degraded: Vec<String>,
+    pub degraded: Vec<Degradation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     pub owner_pid: u32,

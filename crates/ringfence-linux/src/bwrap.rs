@@ -12,17 +12,17 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use crate::init::{self, Failure, InitArgs, OrFail};
 use crate::launch::{End, Heard, LaunchError, Place, Sandboxed, Stdio, control_pair};
 use crate::mounts;
-use crate::parcel;
-use crate::plan::{Exec, Passed, Plan};
+use crate::plan::{DEVICES, Exec, Passed, Plan};
+use crate::prefork::wire;
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, CStringArray, Cloned, Sys};
 
 /// The stage's descriptors, in every sandbox made by bwrap.
 const CONTROL: RawFd = 3;
-const PARCEL: RawFd = 4;
+const ORDER: RawFd = 4;
 const PROGRAM: RawFd = 5;
 const STDIO: [RawFd; 3] = [6, 7, 8];
 const ARGUMENTS: RawFd = 9;
@@ -60,7 +60,7 @@ pub fn launch(
     let null =
         rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
     let said = rustix::fs::memfd_create("bwrap-said", MemfdFlags::CLOEXEC).map_err(failed)?;
-    let packed = parcel::pack(&parcel::Contents {
+    let packed = wire::pack(&wire::Contents {
         plan,
         exec,
         passed: &passed_inside(exec, bwrap.data.len()),
@@ -71,11 +71,11 @@ pub fn launch(
         traps: &[],
     })
     .map_err(failed)?;
-    let options = parcel::sealed("bwrap-options", bwrap.options).map_err(failed)?;
+    let options = wire::sealed("bwrap-options", bwrap.options).map_err(failed)?;
     let data: Vec<OwnedFd> = bwrap
         .data
         .iter()
-        .map(|bytes| parcel::sealed("bwrap-data", bytes))
+        .map(|bytes| wire::sealed("bwrap-data", bytes))
         .collect::<Sys<_>>()
         .map_err(failed)?;
 
@@ -99,7 +99,8 @@ pub fn launch(
     ]);
     let env = CStringArray::new(vec![]);
     let waits = place.is_some();
-    match sys::clone(0).map_err(|errno| LaunchError::Clone(errno.into()))? {
+    // SAFETY: the child allocates nothing, and ends in its arm.
+    match unsafe { sys::clone(0) }.map_err(|errno| LaunchError::Clone(errno.into()))? {
         Cloned::Child => {
             let failure = match become_bwrap(bwrap.program, &argv, &env, &table, &mut lifted, waits) {
                 Ok(errno) => Failure { step: Step::Bwrap, detail: 0, errno },
@@ -107,7 +108,9 @@ pub fn launch(
             };
             // Arranging may have put something else in the place of the socket, but not of its copy.
             let copy = lifted.get(CONTROL.unsigned_abs() as usize).copied().filter(|fd| *fd >= 0);
-            stage::report_failure(sys::borrow(copy.unwrap_or(inside.as_raw_fd())), failure);
+            // SAFETY: one of the two is the socket, open until this process ends.
+            let control = unsafe { sys::borrow(copy.unwrap_or(inside.as_raw_fd())) };
+            init::report_failure(control, failure);
             sys::exit_now(1)
         }
         Cloned::Parent { pid, pidfd } => {
@@ -122,7 +125,7 @@ pub fn launch(
                 }
                 Heard::Nothing => {
                     sandboxed.kill();
-                    let said = parcel::contents(said.as_fd(), 64 << 10).unwrap_or_default();
+                    let said = wire::contents(said.as_fd(), 64 << 10).unwrap_or_default();
                     let said = String::from_utf8_lossy(&said);
                     let said = said.trim().trim_start_matches("bwrap: ");
                     Err(LaunchError::Helper {
@@ -141,7 +144,7 @@ fn passed_inside(exec: &Exec, data: usize) -> Vec<Passed> {
     (first..).zip(&exec.passed).map(|(source, passed)| Passed { source, ..*passed }).collect()
 }
 
-/// Arranges the descriptors and executes bwrap. Allocates nothing; see [`crate::stage`].
+/// Arranges the descriptors and executes bwrap. Allocates nothing; see [`crate::init`].
 fn become_bwrap(
     program: &CStr,
     argv: &CStringArray,
@@ -155,7 +158,8 @@ fn become_bwrap(
     rustix::process::setsid().or_fail(Step::Session)?;
     sys::reset_signals();
     if waits {
-        stage::wait_for_go(sys::borrow(table[CONTROL.unsigned_abs() as usize]))?;
+        // SAFETY: the caller's end of the socket, which is open until this process ends.
+        init::wait_for_go(unsafe { sys::borrow(table[CONTROL.unsigned_abs() as usize]) })?;
     }
     let above = RawFd::try_from(table.len()).unwrap_or(RawFd::MAX);
     // First out of the way of each other, then down to their places.
@@ -163,7 +167,8 @@ fn become_bwrap(
         *lifted = sys::duplicate_above(*fd, above).or_fail(Step::Stdio)?;
     }
     for (target, lifted) in (0..).zip(lifted) {
-        sys::install_stdio(*lifted, target).or_fail(Step::Stdio)?;
+        // SAFETY: all that is needed of the old table was lifted above these numbers.
+        unsafe { sys::install_stdio(*lifted, target) }.or_fail(Step::Stdio)?;
     }
     sys::cloexec_from(above.unsigned_abs()).or_fail(Step::Stdio)?;
     Ok(sys::execve(program, argv, env))
@@ -177,11 +182,12 @@ pub fn run_stage() -> ! {
     if rustix::process::getpid() != rustix::process::Pid::INIT {
         sys::exit_now(1);
     }
-    let control = sys::adopt(CONTROL);
+    // SAFETY: whoever starts this program as pid 1 gives it these descriptors, and nothing else here knows them.
+    let control = unsafe { sys::adopt(CONTROL) };
     let code = match stage_inside(control.as_fd()) {
         Ok(()) => 0,
         Err(failure) => {
-            stage::report_failure(control.as_fd(), failure);
+            init::report_failure(control.as_fd(), failure);
             1
         }
     };
@@ -190,22 +196,24 @@ pub fn run_stage() -> ! {
 
 fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
-    let packed = sys::adopt(PARCEL);
-    let parcel = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
-    drop((packed, sys::adopt(PROGRAM)));
+    // SAFETY: as in `run_stage`.
+    let packed = unsafe { sys::adopt(ORDER) };
+    let order = wire::unpack(packed.as_fd()).or_fail(Step::Order)?;
+    // SAFETY: as in `run_stage`.
+    drop((packed, unsafe { sys::adopt(PROGRAM) }));
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
     close_devices().or_fail(Step::SealRoot)?;
     // What bwrap left of them goes now, or nothing starts.
     sys::give_up_capabilities().or_fail(Step::Capabilities)?;
     Message::Ready.send(control, None).or_fail(Step::WaitForHost)?;
-    stage::start_and_reap(&Stage {
-        plan: &parcel.plan,
-        exec: &parcel.exec,
-        passed: &parcel.exec.passed,
+    init::start_and_reap(&InitArgs {
+        plan: &order.plan,
+        exec: &order.exec,
+        passed: &order.exec.passed,
         stdio: STDIO,
-        tty: parcel.tty,
+        tty: order.tty,
         control,
-        disowned: None,
+        idmapped_tree: None,
         wait_for_go: false,
         maps: None,
         landlocked: false,
@@ -217,7 +225,7 @@ fn stage_inside(control: BorrowedFd<'_>) -> Result<(), Failure> {
 /// The device nodes are the host's. Read-only mounts do not stop writing to a device, only changing its node,
 /// which root could; bwrap has no option for that. An ordinary user, who may lack the capability, cannot.
 fn close_devices() -> Sys<()> {
-    for device in [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"] {
+    for device in DEVICES {
         match mounts::make_read_only(device) {
             Err(Errno::PERM) if !rustix::process::geteuid().is_root() => {}
             // bwrap gives no /dev/tty where there is none.

@@ -61,9 +61,11 @@ fn program(arch: Arch) -> Vec<sock_filter> {
 }
 
 /// Locks this process in, for good. It must have one thread only, as right after its start. Afterwards it can
-/// read and write descriptor 0, and compute. Fails where the kernel has no filters of system calls.
+/// read and write descriptor 0, and compute. Every other descriptor is closed, whoever owns it. Fails where the
+/// kernel has no filters of system calls.
 pub fn confine() -> Sys<()> {
-    sys::close_all_but(&mut [0])?;
+    // SAFETY: the caller gives up everything but the channel.
+    unsafe { sys::close_all_but(&mut [0]) }?;
     sys::set_rlimit(libc::RLIMIT_AS, MOST_MEMORY, MOST_MEMORY)?;
     sys::set_rlimit(libc::RLIMIT_CPU, MOST_CPU, MOST_CPU)?;
     sys::set_rlimit(libc::RLIMIT_CORE, 0, 0)?;
@@ -92,7 +94,8 @@ mod tests {
 
     /// How a child ends that confines itself and then does this.
     fn after(work: impl FnOnce()) -> rustix::process::WaitStatus {
-        match sys::clone(0).unwrap() {
+        // SAFETY: the child ends in its arm; `work` makes system calls only.
+        match unsafe { sys::clone(0) }.unwrap() {
             Cloned::Child => {
                 if confine().is_err() {
                     sys::exit_now(99);
@@ -110,7 +113,8 @@ mod tests {
     #[test]
     fn computing_and_the_channel_are_left() {
         let status = after(|| {
-            let _ = rustix::io::write(sys::borrow(0), b"");
+            // SAFETY: open since the start of the process.
+            let _ = rustix::io::write(unsafe { sys::borrow(0) }, b"");
             // SAFETY: memory of its own, which nobody else uses.
             let memory = unsafe {
                 rustix::mm::mmap_anonymous(
@@ -137,7 +141,8 @@ mod tests {
                 None,
             ));
         };
-        let start: &dyn Fn() = &|| drop(sys::clone(0));
+        // SAFETY: the kernel ends the process that asks for it.
+        let start: &dyn Fn() = &|| drop(unsafe { sys::clone(0) });
         let signal: &dyn Fn() = &|| {
             let _ = rustix::process::test_kill_process(rustix::process::getpid());
         };
@@ -145,7 +150,8 @@ mod tests {
             let _ = sys::duplicate_above(0, 10);
         };
         let elsewhere: &dyn Fn() = &|| {
-            let _ = rustix::io::write(sys::borrow(2), b"x");
+            // SAFETY: only passed to a call that ends the process.
+            let _ = rustix::io::write(unsafe { sys::borrow(2) }, b"x");
         };
         let execute: &dyn Fn() = &|| {
             // SAFETY: memory of its own; nothing is put there.

@@ -38,7 +38,7 @@ pub enum Rights {
     Write,
     /// Read and execute. Whatever is made, changed or removed there, the supervisor makes on behalf of the caller,
     /// which cannot do it by itself.
-    Kept,
+    SupervisorOnly,
 }
 
 impl Rights {
@@ -47,7 +47,7 @@ impl Rights {
             Self::List => ACCESS_READ_DIR,
             Self::Read => ACCESS_EXECUTE | ACCESS_READ_FILE | ACCESS_READ_DIR,
             Self::Device => ACCESS_READ_FILE | ACCESS_WRITE_FILE | ACCESS_TRUNCATE | ACCESS_IOCTL_DEV,
-            Self::Kept => Self::Read.bits() | ACCESS_IOCTL_DEV,
+            Self::SupervisorOnly => Self::Read.bits() | ACCESS_IOCTL_DEV,
             Self::Write => ACCESS_ABI_1 | ACCESS_REFER | ACCESS_TRUNCATE | ACCESS_IOCTL_DEV,
         }
     }

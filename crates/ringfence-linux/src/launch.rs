@@ -2,19 +2,20 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use ringfence_model::LockExt as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
-use crate::early;
-use crate::nursery;
+use crate::init::{IdMaps, InitArgs, run_init};
 use crate::plan::{Exec, MountStep, Plan};
+use crate::prefork::child::Order;
+use crate::prefork::{one, server};
 use crate::report::{Message, Step};
-use crate::stage::{IdMaps, Stage, run_init};
+use crate::steps;
 use crate::sys::{self, Cloned};
-use crate::waiting::Order;
 
 /// All the namespaces a sandbox has of its own.
 pub const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -91,7 +92,7 @@ pub enum LaunchError {
     Helper { program: String, said: String },
     /// A step inside failed; `what` names the path where there is one.
     #[error("cannot {}{what}", step.describe())]
-    Stage {
+    Init {
         step: Step,
         what: String,
         /// It is about something the kernel makes, not about a path of the host.
@@ -114,7 +115,7 @@ impl LaunchError {
         match self {
             Self::Helper { .. } => true,
             Self::Clone(source) => refused(source),
-            Self::Stage { step, made, source, .. } => match step {
+            Self::Init { step, made, source, .. } => match step {
                 Step::Bwrap => true,
                 Step::UserMap
                 | Step::PrivateMounts
@@ -135,7 +136,7 @@ impl LaunchError {
     /// Whether a supervisor above us is in the way of ours.
     #[must_use]
     pub fn is_nested(&self) -> bool {
-        matches!(self, Self::Stage { step: Step::Supervisor, source, .. }
+        matches!(self, Self::Init { step: Step::Supervisor, source, .. }
             if source.raw_os_error() == Some(libc::EBUSY))
     }
 
@@ -161,7 +162,7 @@ impl LaunchError {
                 .map_or_else(String::new, |rule| format!(" for {}", rule.path.to_string_lossy())),
             _ => String::new(),
         };
-        Self::Stage { step, what, made, source: std::io::Error::from_raw_os_error(errno) }
+        Self::Init { step, what, made, source: std::io::Error::from_raw_os_error(errno) }
     }
 }
 
@@ -169,26 +170,26 @@ impl LaunchError {
 /// follows is reported on `control`.
 ///
 /// The sandbox dies with the *thread* that calls this (the kernel's rule for parent-death signals), so
-/// call it from one that lives as long as the sandbox; or, by the [nursery], with the one that began that. `place` is called while the sandbox is being built; the
+/// call it from one that lives as long as the sandbox; or, by the [server], with the one that began that. `place` is called while the sandbox is being built; the
 /// first process is in the groups it gives before the command may start.
 pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Result<Sandboxed, LaunchError> {
     let (stdio, tty) = stdio.parts();
-    let begun = early::take_for(plan, exec);
-    let disowned = match &begun {
-        Some(begun) if begun.has_disowned() => None,
-        _ => disowned(plan)?,
+    let begun = one::take_for(plan, exec);
+    let idmapped_tree = match &begun {
+        Some(begun) if begun.has_idmapped() => None,
+        _ => idmapped_tree(plan)?,
     };
     let order = Order {
         plan,
         exec,
         stdio,
         tty,
-        disowned: disowned.as_ref().map(AsFd::as_fd),
+        idmapped_tree: idmapped_tree.as_ref().map(AsFd::as_fd),
         waits: place.is_some(),
     };
     let begun = match begun {
         Some(begun) => begun.continue_with(&order).map(Some),
-        None => nursery::launch(&order),
+        None => server::launch(&order),
     };
     if let Some(begun) = begun.map_err(|errno| LaunchError::Control(errno.into()))? {
         begun.placed(plan, place)?;
@@ -196,10 +197,10 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     }
     let (host, inside) = control_pair()?;
     let maps = Maps::identity();
-    let stage = Stage {
+    let args = InitArgs {
         plan,
         exec,
-        disowned: order.disowned,
+        idmapped_tree: order.idmapped_tree,
         passed: &exec.passed,
         stdio,
         tty,
@@ -210,8 +211,10 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
         tied: false,
         mounted: 0,
     };
-    match sys::clone(NAMESPACES).map_err(|errno| LaunchError::Clone(errno.into()))? {
-        Cloned::Child => run_init(&stage, host.as_raw_fd()),
+    steps::start();
+    // SAFETY: the child allocates nothing and never returns.
+    match unsafe { sys::clone(NAMESPACES) }.map_err(|errno| LaunchError::Clone(errno.into()))? {
+        Cloned::Child => run_init(&args, host.as_raw_fd()),
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
             sandboxed.placed(plan, place)?;
@@ -220,9 +223,9 @@ pub fn launch(plan: &Plan, exec: &Exec, stdio: Stdio, place: Place<'_>) -> Resul
     }
 }
 
-fn disowned(plan: &Plan) -> Result<Option<OwnedFd>, LaunchError> {
-    let (Some(strangers), Some(path)) = (&plan.strangers, plan.disowned()) else { return Ok(None) };
-    strangers.tree().map(Some).map_err(|source| LaunchError::Stage {
+fn idmapped_tree(plan: &Plan) -> Result<Option<OwnedFd>, LaunchError> {
+    let (Some(idmapped), Some(path)) = (&plan.idmapped, plan.idmapped_tree()) else { return Ok(None) };
+    idmapped.tree().map(Some).map_err(|source| LaunchError::Init {
         step: Step::Mount,
         what: format!(" {} without its owners", path.to_string_lossy()),
         made: true,
@@ -376,7 +379,7 @@ impl Sandboxed {
     pub(crate) fn leave(&self) {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
         static LEAVING: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
-        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaving = LEAVING.locked();
         leaving.extend(self.pidfd.try_clone());
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         leaving.retain(|pidfd| matches!(waitid(WaitId::PidFd(pidfd.as_fd()), options), Ok(None)));

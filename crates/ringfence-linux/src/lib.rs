@@ -1,10 +1,10 @@
 //! The kernel side of the local fence, and the only home of `unsafe`.
 //!
 //! A [`plan::Plan`] says what to build, as data. [`launch::launch`] clones a process into new
-//! namespaces; [`stage`] runs inside it, builds the root from the plan, and starts the command under
+//! namespaces; [`init`] runs inside it, builds the root from the plan, and starts the command under
 //! Landlock and seccomp. Where that is not possible, [`bwrap`] lets another program make the namespaces, and
-//! [`keeper`] does without them; [`early`] begins one before its plan is known, and [`nursery`] makes many for a program that grows. Init and the host talk in
-//! [`report::Message`]s. Synchronous, no runtime, no configuration; what runs after the clone of a program that may
+//! [`subreaper`] does without them; [`prefork`] makes its first process before the
+//! plan is known. Init and the host talk in [`report::Message`]s. Synchronous, no runtime, no configuration; what runs after the clone of a program that may
 //! have threads allocates nothing.
 #![cfg(target_os = "linux")]
 
@@ -12,27 +12,24 @@ pub mod bwrap;
 pub mod cgroup;
 pub mod confine;
 mod descendants;
-pub mod disowned;
-pub mod early;
+mod extra_command;
 pub mod fuse;
-pub mod keeper;
+pub mod host_loop;
+pub mod idmapped_etc;
+mod init;
 pub mod landlock;
 pub mod launch;
 mod mounts;
-pub mod nursery;
 pub mod open_files;
-mod parcel;
+mod order;
 mod payload;
 pub mod plan;
+pub mod prefork;
 pub mod probe;
-mod remove;
 pub mod report;
 pub mod seccomp;
-mod stage;
-#[cfg(feature = "steps")]
 pub mod steps;
+pub mod subreaper;
 pub mod supervisor;
+mod sweeper;
 pub mod sys;
-mod waiting;
-pub mod warden;
-mod wing;

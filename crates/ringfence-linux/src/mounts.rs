@@ -11,9 +11,9 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
+use crate::init::open_target;
 use crate::plan::{BindAccess, MountStep};
 use crate::report::Step;
-use crate::stage::open_target;
 use crate::sys::{self, MountAttr, Sys};
 
 /// Where the masks come from. They keep their names: what is unlinked cannot be mounted on, and a grant is
@@ -55,8 +55,12 @@ pub(crate) fn any_directory(host: BorrowedFd<'_>) -> Sys<&'static CStr> {
     usual.ok_or(Errno::NOENT)
 }
 
-/// `disowned` is what the host prepared for the bind that only it could make.
-pub(crate) fn execute(host: BorrowedFd<'_>, disowned: Option<BorrowedFd<'_>>, step: &MountStep) -> Sys<()> {
+/// `idmapped_tree` was prepared by the host for the bind that only it could make.
+pub(crate) fn execute(
+    host: BorrowedFd<'_>,
+    idmapped_tree: Option<BorrowedFd<'_>>,
+    step: &MountStep,
+) -> Sys<()> {
     match step {
         MountStep::Dir { path, mode } => match rustix::fs::mkdir(path.as_c_str(), Mode::from_raw_mode(*mode))
         {
@@ -68,8 +72,8 @@ pub(crate) fn execute(host: BorrowedFd<'_>, disowned: Option<BorrowedFd<'_>>, st
             rustix::fs::open(path.as_c_str(), flags, Mode::from_raw_mode(0o644)).map(drop)
         }
         MountStep::Symlink { target, path } => rustix::fs::symlink(target.as_c_str(), path.as_c_str()),
-        MountStep::Bind { target, access: BindAccess::Disowned, .. } => {
-            attach(disowned.ok_or(Errno::BADF)?, open_target(target)?.as_fd())
+        MountStep::Bind { target, access: BindAccess::Idmapped, .. } => {
+            attach(idmapped_tree.ok_or(Errno::BADF)?, open_target(target)?.as_fd())
         }
         MountStep::Bind { source, target, access } => {
             attach(host_tree(host, source, *access)?.as_fd(), open_target(target)?.as_fd())
@@ -129,7 +133,7 @@ fn on_existing(target: &CStr, mount: impl FnOnce(BorrowedFd<'_>) -> Sys<()>) -> 
 
 fn bind_attributes(access: BindAccess) -> MountAttr {
     let set = match access {
-        BindAccess::ReadOnly | BindAccess::Disowned => {
+        BindAccess::ReadOnly | BindAccess::Idmapped => {
             libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV
         }
         BindAccess::ReadWrite => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,

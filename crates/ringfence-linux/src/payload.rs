@@ -1,111 +1,142 @@
 //! The process that becomes the command: its session, its fence, its descriptors, its limits, and the exec.
 //!
-//! As in [`stage`], nothing here allocates, locks or panics.
+//! As in [`init`], nothing here allocates, locks or panics.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use crate::init::{self, Failure, InitArgs, OrFail};
 use crate::landlock::{Rights, Ruleset};
-use crate::plan::{LOWEST_SOURCE, Plan};
+use crate::order::{self, Command, Named as _};
+use crate::plan::{Exec, LOWEST_SOURCE, Plan};
 use crate::report::{Message, Step};
 use crate::seccomp;
-use crate::stage::{self, Failure, OrFail, Stage};
+use crate::steps::{self, Who};
 use crate::sys::{self, Cloned};
 
 /// Becomes the command; never returns.
-pub(crate) fn run(stage: &Stage<'_>, tell: BorrowedFd<'_>, terminal: Option<BorrowedFd<'_>>) -> ! {
-    let (stage, tell) = (&Stage { control: lifted(stage, stage.control), ..*stage }, lifted(stage, tell));
-    let failure = match become_command(stage, tell, terminal) {
+pub(crate) fn run(args: &InitArgs<'_>, tell: BorrowedFd<'_>, terminal: Option<BorrowedFd<'_>>) -> ! {
+    let (args, tell) = (&InitArgs { control: lifted(args, args.control), ..*args }, lifted(args, tell));
+    let failure = match become_command(args, tell, terminal) {
         Ok(errno) => Failure { step: Step::Exec, detail: 0, errno },
         Err(failure) => failure,
     };
-    stage::report_failure(tell, failure);
+    init::report_failure(tell, failure);
     // Once the listener is on its way nobody reads `tell` any more; the host hears of it directly.
-    stage::report_failure(stage.control, failure);
+    init::report_failure(args.control, failure);
     // The shell's convention: 127 not found, 126 found but not runnable.
     sys::exit_now(if failure.errno == Errno::NOENT { 127 } else { 126 })
 }
 
 /// The same out of the way of the numbers that the command gets, where it gets any.
-fn lifted<'a>(stage: &Stage<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
-    if stage.passed.is_empty() {
+fn lifted<'a>(args: &InitArgs<'_>, fd: BorrowedFd<'a>) -> BorrowedFd<'a> {
+    if args.passed.is_empty() {
         return fd;
     }
     match sys::duplicate_above(fd.as_raw_fd(), LOWEST_SOURCE) {
-        Ok(copy) => sys::borrow(copy),
+        // SAFETY: nobody else knows this copy; exec closes it.
+        Ok(copy) => unsafe { sys::borrow(copy) },
         Err(_) => fd,
     }
 }
 
 fn become_command(
-    stage: &Stage<'_>,
+    args: &InitArgs<'_>,
     tell: BorrowedFd<'_>,
     terminal: Option<BorrowedFd<'_>>,
 ) -> Result<Errno, Failure> {
-    let plan = stage.plan;
-    if stage.tied {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
-    }
-    rustix::process::setsid().or_fail(Step::Session)?;
-    // Before the filter, which would make the supervisor a part of it.
-    rustix::process::chdir(stage.exec.cwd.as_c_str()).or_fail(Step::Chdir)?;
-    sys::reset_signals();
-    rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?;
-    // The rules name paths, which the supervisor must not be asked about: so they are made before the filter.
-    let ruleset = if stage.landlocked { None } else { landlock_rules(plan)? };
-    let listener = if plan.supervised { listen(plan)? } else { None };
-    if let Some(ruleset) = ruleset {
-        if listener.is_none() {
-            give_back_what_was_kept(plan, &ruleset)?;
+    steps::lap(Who::Command, steps::SECOND);
+    let plan = args.plan;
+    let (mut ruleset, mut listener) = (None, None);
+    let mut errno = Errno::NOENT;
+    for act in order::COMMAND {
+        match act {
+            Command::DieWithParent if args.tied => {
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+                    .or_fail(Step::DieWithParent)?;
+            }
+            Command::DieWithParent => {}
+            Command::Session => rustix::process::setsid().map(drop).or_fail(Step::Session)?,
+            Command::Chdir => rustix::process::chdir(args.exec.cwd.as_c_str()).or_fail(Step::Chdir)?,
+            Command::Signals => sys::reset_signals(),
+            Command::NoNewPrivs => rustix::thread::set_no_new_privs(true).or_fail(Step::NoNewPrivs)?,
+            Command::LandlockRules if args.landlocked => {}
+            Command::LandlockRules => ruleset = landlock_rules(plan)?,
+            Command::Listen if plan.supervised => listener = listen(plan)?,
+            Command::Listen => {}
+            Command::Landlock => {
+                if let Some(ruleset) = ruleset.take() {
+                    if listener.is_none() {
+                        give_back_what_was_kept(plan, &ruleset)?;
+                    }
+                    ruleset.restrict_self().or_fail(Step::Landlock)?;
+                }
+            }
+            Command::Filter => match listener.take() {
+                Some(listener) => send_listener(listener, tell)?,
+                None => install_unsupervised(plan, tell)?,
+            },
+            Command::OwnTable => {
+                sys::unshare_files().or_fail(Step::StartCommand)?;
+                Message::Go.send(tell, None).or_fail(Step::StartCommand)?;
+            }
+            Command::Stdio => install_descriptors(args, terminal)?,
+            Command::Rlimits => {
+                for limit in &plan.rlimits {
+                    sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;
+                }
+            }
+            Command::Exec => errno = execute(args.exec),
         }
-        ruleset.restrict_self().or_fail(Step::Landlock)?;
+        steps::lap(Who::Command, act.name());
     }
-    if let Some(listener) = listener {
-        Message::Listener { fd: listener.fd.as_raw_fd() }.send(tell, None).or_fail(Step::Supervisor)?;
-        // Init owns it now, through the shared table.
-        std::mem::forget(listener);
-    } else {
-        let filter = if plan.supervised { plan.unsupervised_filter.as_ref() } else { Some(&plan.filter) };
-        seccomp::install(filter.map_or(&[][..], Vec::as_slice)).or_fail(Step::Seccomp)?;
-        Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)?;
-    }
-    sys::unshare_files().or_fail(Step::StartCommand)?;
-    Message::Go.send(tell, None).or_fail(Step::StartCommand)?;
+    Ok(errno)
+}
 
+fn send_listener(listener: seccomp::Listener, tell: BorrowedFd<'_>) -> Result<(), Failure> {
+    Message::Listener { fd: listener.fd.as_raw_fd() }.send(tell, None).or_fail(Step::Supervisor)?;
+    // Init owns it now, through the shared table.
+    std::mem::forget(listener);
+    Ok(())
+}
+
+fn install_unsupervised(plan: &Plan, tell: BorrowedFd<'_>) -> Result<(), Failure> {
+    let filter = if plan.supervised { plan.unsupervised_filter.as_ref() } else { Some(&plan.filter) };
+    seccomp::install(filter.map_or(&[][..], Vec::as_slice)).or_fail(Step::Seccomp)?;
+    Message::Unsupervised.send(tell, None).or_fail(Step::Supervisor)
+}
+
+fn install_descriptors(args: &InitArgs<'_>, terminal: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
     if let Some(terminal) = terminal {
         rustix::process::ioctl_tiocsctty(terminal).or_fail(Step::Terminal)?;
-        for target in 0..3 {
-            sys::install_stdio(terminal.as_raw_fd(), target).or_fail(Step::Stdio)?;
-        }
-    } else {
-        for (target, source) in (0..).zip(stage.stdio) {
-            sys::install_stdio(source, target).or_fail(Step::Stdio)?;
-        }
+    }
+    for (target, source) in (0..).zip(args.stdio) {
+        let source = terminal.map_or(source, |terminal| terminal.as_raw_fd());
+        // SAFETY: the process becomes the command, and uses no standard descriptor itself.
+        unsafe { sys::install_stdio(source, target) }.or_fail(Step::Stdio)?;
     }
     sys::cloexec_from(3).or_fail(Step::Stdio)?;
-    for passed in stage.passed {
-        sys::install_stdio(passed.source, passed.target).or_fail(Step::Stdio)?;
+    for passed in args.passed {
+        // SAFETY: as above; what this process still needs was lifted out of the way.
+        unsafe { sys::install_stdio(passed.source, passed.target) }.or_fail(Step::Stdio)?;
     }
-    // Last, because until exec this process has open whatever its host had.
-    for limit in &plan.rlimits {
-        sys::set_rlimit(limit.resource, limit.soft, limit.hard).or_fail(Step::Rlimit)?;
-    }
+    Ok(())
+}
 
+/// Returns only to say why it could not.
+fn execute(exec: &Exec) -> Errno {
     let mut errno = Errno::NOENT;
-    for candidate in &stage.exec.candidates {
-        match sys::execve(candidate, &stage.exec.argv, &stage.exec.env) {
+    for candidate in &exec.candidates {
+        match sys::execve(candidate, &exec.argv, &exec.env) {
             Errno::NOENT | Errno::NOTDIR => {}
             // As execvp: remember that something was there, and look further.
             Errno::ACCESS => errno = Errno::ACCESS,
-            other => {
-                errno = other;
-                break;
-            }
+            other => return other,
         }
     }
-    Ok(errno)
+    errno
 }
 
 fn landlock_rules(plan: &Plan) -> Result<Option<Ruleset>, Failure> {
@@ -125,7 +156,7 @@ fn landlock_rules(plan: &Plan) -> Result<Option<Ruleset>, Failure> {
 /// Without a supervisor nobody makes the calls that it would have made: the command makes them itself.
 fn give_back_what_was_kept(plan: &Plan, ruleset: &Ruleset) -> Result<(), Failure> {
     let rules = plan.landlock.iter().flat_map(|(_, rules)| rules).enumerate();
-    for (index, rule) in rules.filter(|(_, rule)| rule.rights == Rights::Kept) {
+    for (index, rule) in rules.filter(|(_, rule)| rule.rights == Rights::SupervisorOnly) {
         ruleset.allow(&rule.path, Rights::Write).map_err(|errno| Failure {
             step: Step::LandlockRule,
             detail: index,
@@ -149,7 +180,8 @@ pub(crate) fn restrict(plan: &Plan) -> Result<(), Failure> {
 /// Whether no supervisor above listens already: tried by a process that ends at once.
 fn can_be_supervised(plan: &Plan) -> Result<bool, Failure> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
-    match sys::clone(0).or_fail(Step::Supervisor)? {
+    // SAFETY: the child allocates nothing, and ends in its arm.
+    match unsafe { sys::clone(0) }.or_fail(Step::Supervisor)? {
         Cloned::Child => sys::exit_now(i32::from(!matches!(listen(plan), Ok(Some(_))))),
         Cloned::Parent { pidfd, .. } => loop {
             match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {

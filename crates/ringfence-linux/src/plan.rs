@@ -5,10 +5,14 @@ use std::ffi::{CStr, CString};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use crate::disowned::Strangers;
 use crate::fuse::Trap;
+use crate::idmapped_etc::Idmapped;
 use crate::landlock::Rights;
 use crate::sys::CStringArray;
+
+/// The device nodes of every sandbox: harmless, and what programs cannot do without.
+pub const DEVICES: [&CStr; 6] =
+    [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"];
 
 /// One step of building the root, executed in order after the new (empty, tmpfs) root is in place.
 /// Targets are absolute, canonical paths in the new root; sources are the same on the host.
@@ -112,8 +116,8 @@ pub enum BindAccess {
     ReadWrite,
     /// A device node: usable, but its own attributes can't be changed.
     Device,
-    /// As `ReadOnly`, and nobody inside owns any of it: see [`Plan::strangers`].
-    Disowned,
+    /// As `ReadOnly`, and nobody inside owns any of it: see [`Plan::idmapped`].
+    Idmapped,
 }
 
 /// Beneath `path`, Landlock lets `rights` through.
@@ -135,8 +139,8 @@ pub struct Rlimit {
 pub struct Plan {
     pub hostname: CString,
     pub mounts: Vec<MountStep>,
-    /// For the one bind of `mounts` that is [disowned](BindAccess::Disowned), if one is.
-    pub strangers: Option<Arc<Strangers>>,
+    /// For the one bind of `mounts` that is [idmapped](BindAccess::Idmapped), if one is.
+    pub idmapped: Option<Arc<Idmapped>>,
     /// What is covered once more, by something that tells, where the kernel lets us.
     pub traps: Vec<Trap>,
     /// The kernel's Landlock version and the rules; none when the kernel has no Landlock.
@@ -153,11 +157,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Where the host has what is disowned.
+    /// The place on the host of what is idmapped.
     #[must_use]
-    pub fn disowned(&self) -> Option<&CStr> {
+    pub fn idmapped_tree(&self) -> Option<&CStr> {
         self.mounts.iter().find_map(|step| match step {
-            MountStep::Bind { source, access: BindAccess::Disowned, .. } => Some(source.as_c_str()),
+            MountStep::Bind { source, access: BindAccess::Idmapped, .. } => Some(source.as_c_str()),
             _ => None,
         })
     }

@@ -170,7 +170,8 @@ pub fn process_access() -> ProcessAccess {
         Err(errno) => return both(Trial::NotStarted(errno)),
     };
     let flags = if user_namespace().works() { libc::CLONE_NEWUSER } else { 0 };
-    let (pid, pidfd) = match sys::clone(flags) {
+    // SAFETY: the child allocates nothing, and ends in its arm.
+    let (pid, pidfd) = match unsafe { sys::clone(flags) } {
         Err(errno) => return both(Trial::NotStarted(errno)),
         Ok(Cloned::Child) => {
             // Waits until the parent has looked: the end of the pipe is closed then. Its own copy of that
@@ -222,7 +223,8 @@ fn in_user_namespace(flags: i32, act: impl FnOnce() -> Sys<()>) -> Trial {
 
 /// Runs `act` in a new process; its exit status carries the error number.
 fn in_child(flags: i32, act: impl FnOnce() -> Sys<()>) -> Trial {
-    let pidfd = match sys::clone(flags) {
+    // SAFETY: the child ends in its arm; `act` makes system calls with what was prepared.
+    let pidfd = match unsafe { sys::clone(flags) } {
         Err(errno) => return Trial::NotStarted(errno),
         Ok(Cloned::Child) => match act() {
             Ok(()) => sys::exit_now(0),

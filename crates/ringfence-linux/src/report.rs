@@ -42,9 +42,9 @@ pub enum Step {
     Chdir,
     Seccomp,
     Exec,
-    Keeper,
+    Subreaper,
     Bwrap,
-    Parcel,
+    Order,
     Enter,
     Namespaces,
 }
@@ -77,9 +77,9 @@ impl Step {
         Self::Chdir,
         Self::Seccomp,
         Self::Exec,
-        Self::Keeper,
+        Self::Subreaper,
         Self::Bwrap,
-        Self::Parcel,
+        Self::Order,
         Self::Enter,
         Self::Namespaces,
     ];
@@ -118,9 +118,9 @@ impl Step {
             Self::Chdir => "enter the working directory",
             Self::Seccomp => "install the system-call filter",
             Self::Exec => "execute the command",
-            Self::Keeper => "become the keeper of the sandbox's processes",
+            Self::Subreaper => "become the subreaper of the sandbox's processes",
             Self::Bwrap => "execute bwrap",
-            Self::Parcel => "read inside what is to be done",
+            Self::Order => "read inside what is to be done",
             Self::Enter => "enter the control group of the sandbox",
             Self::Namespaces => "create the sandbox's namespaces",
         }
@@ -156,15 +156,15 @@ pub enum Message {
     /// Init → host: it has no command of its own, and waits for what it is asked for.
     Held,
     /// Host → init, with a socket: start another command, which is talked about there. Host →
-    /// [nursery](crate::nursery): make another sandbox, which is talked to there.
+    /// [server](crate::prefork::server): make another sandbox, which is talked to there.
     Another,
-    /// Host → the keeper of such a command, or pid 1 before its parcel, with a descriptor: the command has it under
+    /// Host → the subreaper of such a command, or pid 1 before its order, with a descriptor: the command has it under
     /// this number.
     Given { target: i32 },
-    /// Host → pid 1 of a sandbox that was [begun](crate::early), with the first mounts of its plan.
+    /// Host → pid 1 of a sandbox that was [begun](crate::prefork::one), with the first mounts of its plan.
     Mounts,
-    /// Host → pid 1 of such a sandbox, with the [parcel](crate::parcel), after the descriptors that it needs.
-    Parcel,
+    /// Host → pid 1 of such a sandbox, with its [order](crate::prefork::wire), after the descriptors that it needs.
+    Order,
     /// The last word before such a command starts. With rows it gets a terminal of this size.
     Begin { rows: u16, columns: u16 },
 }
@@ -195,7 +195,7 @@ impl Message {
             Self::Processes => (14, 0, 0, 0, 0),
             Self::Enter => (15, 0, 0, 0, 0),
             Self::Mounts => (16, 0, 0, 0, 0),
-            Self::Parcel => (17, 0, 0, 0, 0),
+            Self::Order => (17, 0, 0, 0, 0),
         };
         let mut bytes = [0; SIZE];
         bytes[0..4].copy_from_slice(&tag.to_ne_bytes());
@@ -231,7 +231,7 @@ impl Message {
             14 => Self::Processes,
             15 => Self::Enter,
             16 => Self::Mounts,
-            17 => Self::Parcel,
+            17 => Self::Order,
             _ => return None,
         })
     }

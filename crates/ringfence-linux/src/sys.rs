@@ -1,4 +1,5 @@
-//! The system calls that rustix does not offer, each as a small safe function.
+//! The system calls that rustix does not offer, each as a small function. Whatever could break the safety of memory
+//! or descriptors elsewhere is `unsafe`.
 //!
 //! Everything here is async-signal-safe and allocates nothing, because most of it runs in a process
 //! that was just cloned from a possibly multi-threaded one.
@@ -8,11 +9,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
-pub type Sys<T> = Result<T, Errno>;
+pub(crate) type Sys<T> = Result<T, Errno>;
 
 /// Which side of a clone the caller is.
 #[derive(Debug)]
-pub enum Cloned {
+pub(crate) enum Cloned {
     Child,
     Parent { pid: i32, pidfd: OwnedFd },
 }
@@ -28,7 +29,14 @@ fn last_errno() -> Errno {
 /// `clone3` with the semantics of fork (memory is copied), plus `flags`: new namespaces, or
 /// `CLONE_FILES` to share the descriptor table. Unlike the C library's fork it runs no at-fork
 /// handlers, which may take locks that a vanished thread holds.
-pub fn clone(flags: c_int) -> Sys<Cloned> {
+///
+/// # Safety
+///
+/// Where the caller may have other threads, the child must not allocate, lock or unwind: a thread that it does not
+/// have may have left the allocator or a lock half way. The child must not return into code that the parent goes on
+/// with. `flags` must leave memory, signal handlers and thread-local storage alone (`CLONE_VM`, `CLONE_SIGHAND`,
+/// `CLONE_SETTLS`); with `CLONE_FILES` a descriptor that one side closes is closed for both.
+pub(crate) unsafe fn clone(flags: c_int) -> Sys<Cloned> {
     let mut pidfd: c_int = -1;
     // SAFETY: all-zero is the documented default of every field.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
@@ -67,13 +75,13 @@ fn old_clone(flags: c_int, pidfd: &mut c_int) -> Sys<c_long> {
 }
 
 /// Makes this process's descriptor table its own again after [`fork`] with `share_files`.
-pub fn unshare_files() -> Sys<()> {
+pub(crate) fn unshare_files() -> Sys<()> {
     // SAFETY: only the descriptor table is copied.
     check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_FILES) }).map(drop)
 }
 
 /// Makes these namespaces, and moves into them. None need nothing.
-pub fn unshare_namespaces(flags: c_int) -> Sys<()> {
+pub(crate) fn unshare_namespaces(flags: c_int) -> Sys<()> {
     if flags == 0 {
         return Ok(());
     }
@@ -82,33 +90,33 @@ pub fn unshare_namespaces(flags: c_int) -> Sys<()> {
 }
 
 /// Gives the calling thread a umask and directories of its own.
-pub fn unshare_fs() -> Sys<()> {
+pub(crate) fn unshare_fs() -> Sys<()> {
     // SAFETY: only this thread's file system context is copied.
     check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_FS) }).map(drop)
 }
 
 /// Takes a private copy of the mounts; needs the capability in this user namespace.
-pub fn unshare_mounts() -> Sys<()> {
+pub(crate) fn unshare_mounts() -> Sys<()> {
     // SAFETY: only this process's mount namespace changes.
     check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNS) }).map(drop)
 }
 
 /// Enters the namespace behind a `/proc/PID/ns` descriptor. A user namespace only lets a single-threaded
 /// process in.
-pub fn enter_namespace(namespace: BorrowedFd<'_>) -> Sys<()> {
+pub(crate) fn enter_namespace(namespace: BorrowedFd<'_>) -> Sys<()> {
     // SAFETY: only this process's own namespaces change.
     check(unsafe { libc::syscall(libc::SYS_setns, namespace.as_raw_fd(), 0) }).map(drop)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MountAttr {
+pub(crate) struct MountAttr {
     pub set: u64,
     pub clear: u64,
 }
 
 /// `mount_setattr` on the mount that `path` (relative to `dir`) is the root of, or that `dir` itself is
 /// when `path` is empty.
-pub fn mount_setattr(dir: BorrowedFd<'_>, path: &CStr, recursive: bool, attr: MountAttr) -> Sys<()> {
+pub(crate) fn mount_setattr(dir: BorrowedFd<'_>, path: &CStr, recursive: bool, attr: MountAttr) -> Sys<()> {
     let attributes =
         libc::mount_attr { attr_set: attr.set, attr_clr: attr.clear, propagation: 0, userns_fd: 0 };
     let flags =
@@ -129,7 +137,7 @@ pub fn mount_setattr(dir: BorrowedFd<'_>, path: &CStr, recursive: bool, attr: Mo
 
 /// Sets attributes of a detached tree and of all mounts below it, translates the owners of its files by that
 /// user namespace, and lets no mount of the host's reach it any more.
-pub fn translate_owners(tree: BorrowedFd<'_>, set: u64, by: BorrowedFd<'_>) -> Sys<()> {
+pub(crate) fn translate_owners(tree: BorrowedFd<'_>, set: u64, by: BorrowedFd<'_>) -> Sys<()> {
     let attributes = libc::mount_attr {
         attr_set: set | libc::MOUNT_ATTR_IDMAP,
         attr_clr: 0,
@@ -151,21 +159,39 @@ pub fn translate_owners(tree: BorrowedFd<'_>, set: u64, by: BorrowedFd<'_>) -> S
 }
 
 /// Marks every descriptor from `first` on to be closed by exec.
-pub fn cloexec_from(first: u32) -> Sys<()> {
+pub(crate) fn cloexec_from(first: u32) -> Sys<()> {
     // SAFETY: only flags of descriptors change.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })
         .map(drop)
 }
 
 /// Closes every descriptor but these, which it sorts.
-pub fn close_all_but(keep: &mut [RawFd]) -> Sys<()> {
+///
+/// # Safety
+///
+/// Nothing in this process may use a descriptor afterwards that is not kept, not even to close it.
+pub(crate) unsafe fn close_all_but(keep: &mut [RawFd]) -> Sys<()> {
     keep.sort_unstable();
+    // SAFETY: as for this function.
+    unsafe { close_all_but_sorted(keep) }
+}
+
+/// The same for descriptors in ascending order. Does not touch the C library's `errno`, which may be another's.
+///
+/// # Safety
+///
+/// As for [`close_all_but`].
+pub(crate) unsafe fn close_all_but_sorted(keep: &[RawFd]) -> Sys<()> {
     let close = |first: u32, last: u32| {
         if first > last {
             return Ok(());
         }
-        // SAFETY: the caller gives these descriptors up; nothing of this process uses them any more.
-        check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }).map(drop)
+        let range = syscalls::Sysno::close_range as usize;
+        // SAFETY: the caller gives these descriptors up.
+        match unsafe { syscalls::raw::syscall3(range, first as usize, last as usize, 0) } {
+            0 => Ok(()),
+            _ => Err(Errno::IO),
+        }
     };
     let mut first = 0;
     for kept in keep.iter().map(|fd| fd.unsigned_abs()) {
@@ -205,14 +231,14 @@ impl CStringArray {
 }
 
 /// Replaces this process; returns only to say why it could not.
-pub fn execve(path: &CStr, argv: &CStringArray, env: &CStringArray) -> Errno {
+pub(crate) fn execve(path: &CStr, argv: &CStringArray, env: &CStringArray) -> Errno {
     // SAFETY: both arrays are null-terminated and their strings live as long as they do.
     unsafe { libc::execve(path.as_ptr(), argv.pointers.as_ptr(), env.pointers.as_ptr()) };
     last_errno()
 }
 
 /// Gives up every capability, for good: bounding, ambient, permitted, effective and inheritable sets.
-pub fn drop_all_capabilities() -> Sys<()> {
+pub(crate) fn drop_all_capabilities() -> Sys<()> {
     for capability in 0..=63 {
         // SAFETY: only this thread's bounding set changes.
         let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
@@ -232,7 +258,7 @@ pub fn drop_all_capabilities() -> Sys<()> {
 
 /// As [`drop_all_capabilities`] for a process that may have none to begin with: the bounding set is then out
 /// of its reach, and of no use to a process that sets `no_new_privs`. Checks that nothing is left.
-pub fn give_up_capabilities() -> Sys<()> {
+pub(crate) fn give_up_capabilities() -> Sys<()> {
     match drop_all_capabilities() {
         Err(Errno::PERM) => clear_capability_sets()?,
         other => other?,
@@ -256,7 +282,7 @@ fn clear_capability_sets() -> Sys<()> {
 
 /// Gives the child default signal handling: what the host process ignores would stay ignored across
 /// exec (handlers do not survive it), and so would its blocked signals.
-pub fn reset_signals() {
+pub(crate) fn reset_signals() {
     const OFTEN_IGNORED: [c_int; 10] = [
         libc::SIGPIPE,
         libc::SIGHUP,
@@ -282,7 +308,7 @@ pub fn reset_signals() {
 }
 
 /// Blocks every signal that can be blocked. [`reset_signals`] takes it back.
-pub fn block_signals() {
+pub(crate) fn block_signals() {
     // SAFETY: an all-zero sigset is valid memory for sigfillset to fill.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `all` is valid for writing.
@@ -293,7 +319,7 @@ pub fn block_signals() {
 
 /// How a child ended, and what it and its own children used.
 #[derive(Debug, Clone, Copy)]
-pub struct Reaped {
+pub(crate) struct Reaped {
     pub pid: i32,
     pub status: c_int,
     pub user_us: u64,
@@ -302,7 +328,7 @@ pub struct Reaped {
 }
 
 /// Reaps one child that has ended; none when all that are left still run.
-pub fn reap() -> Sys<Option<Reaped>> {
+pub(crate) fn reap() -> Sys<Option<Reaped>> {
     let mut status: c_int = 0;
     // SAFETY: all-zero is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -325,7 +351,7 @@ pub fn reap() -> Sys<Option<Reaped>> {
 }
 
 /// Blocks SIGCHLD and gives a descriptor that becomes readable when a child ends.
-pub fn child_signal_fd() -> Sys<OwnedFd> {
+pub(crate) fn child_signal_fd() -> Sys<OwnedFd> {
     signal_fd(libc::SIGCHLD)
 }
 
@@ -343,12 +369,13 @@ pub fn signal_fd(signal: c_int) -> Sys<OwnedFd> {
     // SAFETY: `set` is initialised; -1 asks for a new descriptor.
     let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     check(fd.into())?;
-    Ok(adopt(fd))
+    // SAFETY: the kernel just made it for us.
+    Ok(unsafe { adopt(fd) })
 }
 
 /// Sends `signal` to every process of this pid namespace but the caller, which must be its pid 1:
 /// anywhere else "everyone" would be the host's processes, and nothing happens.
-pub fn kill_everyone(signal: c_int) {
+pub(crate) fn kill_everyone(signal: c_int) {
     if !rustix::process::getpid().is_init() {
         return;
     }
@@ -359,7 +386,7 @@ pub fn kill_everyone(signal: c_int) {
 /// Kills every other process of this pid namespace and waits until all are gone. False, and nothing happens,
 /// where the caller is not its pid 1.
 #[must_use]
-pub fn end_everyone() -> bool {
+pub(crate) fn end_everyone() -> bool {
     if !rustix::process::getpid().is_init() {
         return false;
     }
@@ -374,7 +401,7 @@ pub fn end_everyone() -> bool {
 }
 
 /// Brings the loopback interface of this network namespace up.
-pub fn loopback_up() -> Sys<()> {
+pub(crate) fn loopback_up() -> Sys<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     // SAFETY: all-zero is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -389,39 +416,50 @@ pub fn loopback_up() -> Sys<()> {
         .map(drop)
 }
 
-pub fn sethostname(name: &CStr) -> Sys<()> {
+pub(crate) fn sethostname(name: &CStr) -> Sys<()> {
     // SAFETY: the pointer is valid for the given length.
     check(unsafe { libc::sethostname(name.as_ptr(), name.to_bytes().len()) }.into()).map(drop)
 }
 
-/// `dup2` over one of the standard descriptors, clearing close-on-exec.
-pub fn install_stdio(source: RawFd, target: RawFd) -> Sys<()> {
+/// `dup2` over `target`, clearing close-on-exec.
+///
+/// # Safety
+///
+/// Nothing in this process may use `target` for what it was before.
+pub(crate) unsafe fn install_stdio(source: RawFd, target: RawFd) -> Sys<()> {
     if source == target {
         // SAFETY: only the flags of our own descriptor change.
         return check(unsafe { libc::fcntl(target, libc::F_SETFD, 0) }.into()).map(drop);
     }
-    // SAFETY: the target is a standard descriptor that this process is about to hand to exec.
+    // SAFETY: the caller gives the target up.
     check(unsafe { libc::dup2(source, target) }.into()).map(drop)
 }
 
 /// A copy of `source` with a number of at least `lowest`, closed by exec.
-pub fn duplicate_above(source: RawFd, lowest: RawFd) -> Sys<RawFd> {
+pub(crate) fn duplicate_above(source: RawFd, lowest: RawFd) -> Sys<RawFd> {
     // SAFETY: makes a new descriptor and changes none.
     let fd = unsafe { libc::fcntl(source, libc::F_DUPFD_CLOEXEC, lowest) };
     check(fd.into())?;
     Ok(fd)
 }
 
-/// A descriptor of this process by its number, for as long as the process keeps it open.
-pub fn borrow(fd: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: used with numbers that are open for the rest of the process's life, or with a call that
-    // only fails when they are not.
+/// A descriptor of this process by its number.
+///
+/// # Safety
+///
+/// It must be open, and stay so for `'a`.
+pub(crate) unsafe fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: the caller keeps it open.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Overwrites the environment that this process was started with. For a process of one thread that needs none.
-pub fn wipe_environment() {
-    // SAFETY: nobody changes the list meanwhile: there is one thread.
+/// Overwrites the environment that this process was started with.
+///
+/// # Safety
+///
+/// The process must have one thread only, and nobody may hold a reference into the environment.
+pub(crate) unsafe fn wipe_environment() {
+    // SAFETY: nobody changes the list meanwhile: the caller is the only thread.
     let mut entry = unsafe { libc::environ };
     loop {
         // SAFETY: the list ends with a null pointer, which is not passed.
@@ -436,12 +474,12 @@ pub fn wipe_environment() {
 }
 
 /// Ends the process at once, without running anything at exit.
-pub fn exit_now(code: c_int) -> ! {
+pub(crate) fn exit_now(code: c_int) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }
 }
 
-pub fn set_rlimit(resource: u32, soft: u64, hard: u64) -> Sys<()> {
+pub(crate) fn set_rlimit(resource: u32, soft: u64, hard: u64) -> Sys<()> {
     let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
     // SAFETY: the limit is valid; the resource number comes from libc.
     check(unsafe { libc::setrlimit(resource as _, &raw const limit) }.into()).map(drop)
@@ -455,7 +493,7 @@ pub fn get_rlimit(resource: u32) -> Sys<(u64, u64)> {
 }
 
 /// Reads `buffer.len()` bytes of another process's memory, or fewer where it ends.
-pub fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> Sys<usize> {
+pub(crate) fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> Sys<usize> {
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: buffer.len() };
     // SAFETY: `local` covers exactly `buffer`; the remote side is only an address to the kernel.
@@ -464,23 +502,33 @@ pub fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> Sys<usize> {
 }
 
 /// The user namespace that a namespace belongs to.
-pub fn owner_of_namespace(namespace: BorrowedFd<'_>) -> Sys<OwnedFd> {
+pub(crate) fn owner_of_namespace(namespace: BorrowedFd<'_>) -> Sys<OwnedFd> {
     /// Takes no argument.
     const NS_GET_USERNS: u64 = 0xb701;
-    ioctl_struct(namespace, NS_GET_USERNS, &mut 0_u64).map(adopt)
+    // SAFETY: this request reads and writes nothing behind its argument.
+    let fd = unsafe { ioctl_struct(namespace, NS_GET_USERNS, &mut 0_u64) }?;
+    // SAFETY: the request returns a new descriptor.
+    Ok(unsafe { adopt(fd) })
 }
 
 /// An `ioctl` with a pointer to a plain struct that the kernel reads and may write.
-pub fn ioctl_struct<T>(fd: BorrowedFd<'_>, request: u64, argument: &mut T) -> Sys<i32> {
-    // SAFETY: callers pair each request with the struct the kernel defines for it; `argument` is valid
-    // for reads and writes of that struct.
+///
+/// # Safety
+///
+/// `T` must be the struct that the kernel defines for `request`, or the request must have no argument.
+pub(crate) unsafe fn ioctl_struct<T>(fd: BorrowedFd<'_>, request: u64, argument: &mut T) -> Sys<i32> {
+    // SAFETY: `argument` is valid for reads and writes of the request's struct, as the caller says.
     let ret = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, std::ptr::from_mut(argument)) };
     check(ret.into())?;
     Ok(ret)
 }
 
-/// Takes ownership of a raw descriptor that the kernel just made for us.
-pub fn adopt(fd: RawFd) -> OwnedFd {
-    // SAFETY: callers pass a descriptor number the kernel returned to them, owned by nobody else.
+/// Takes ownership of a raw descriptor.
+///
+/// # Safety
+///
+/// It must be open, and nobody else may own it.
+pub(crate) unsafe fn adopt(fd: RawFd) -> OwnedFd {
+    // SAFETY: the caller owns it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }

@@ -132,12 +132,11 @@ fn a_process_places_itself() {
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
 }
 
-/// Not a test: the process that [`death_of_the_owner_leaves_nothing`] kills.
-#[test]
-fn owner_helper() {
-    if std::env::var_os("RINGFENCE_TEST_OWNER").is_none() {
-        return;
-    }
+/// Set in the process that [`death_of_the_owner_leaves_nothing`] starts and kills.
+const OWNER: &str = "RINGFENCE_TEST_OWNER";
+
+#[expect(clippy::print_stdout, reason = "read by whoever started this process")]
+fn be_owner() {
     println!("\nstarting");
     let Some(cgroup) = create(Limits { memory: Some(64 * MIB), pids: Some(9) }) else {
         println!("unavailable");
@@ -151,8 +150,8 @@ fn owner_helper() {
 
 fn owner() -> (Child, BufReader<std::process::ChildStdout>) {
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "owner_helper", "--nocapture", "--test-threads=1"])
-        .env("RINGFENCE_TEST_OWNER", "1")
+        .args(["--exact", "death_of_the_owner_leaves_nothing", "--nocapture", "--test-threads=1"])
+        .env(OWNER, "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -173,6 +172,9 @@ fn number(out: &mut impl BufRead, word: &str) -> Option<u32> {
 
 #[test]
 fn death_of_the_owner_leaves_nothing() {
+    if std::env::var_os(OWNER).is_some() {
+        return be_owner();
+    }
     let (mut owner, mut out) = owner();
     let Some(janitor) = number(&mut out, "janitor ") else {
         return ringfence_testing::lacks("control-groups", "the owner could make none");
@@ -207,6 +209,32 @@ fn death_at_any_moment_leaves_nothing() {
         owner.wait().unwrap();
         eventually("removal", || left_behind(owner.id()).is_empty());
     }
+}
+
+/// In a process of its own, as nextest gives each test.
+#[test]
+fn groups_that_others_left_are_swept_by_the_first_janitor() {
+    let Some(cgroup) = create(Limits { pids: Some(9), memory: None }) else { return };
+    let Support::Yes { below, .. } = Cgroup::outlook().pids else { panic!("it was just made") };
+    let mut dead = Command::new("true").spawn().unwrap();
+    dead.wait().unwrap();
+    let make = |owner: u32, old: bool| {
+        let path = Path::new(&below).join(format!("ringfence-{owner}-00000000000000a{}", u8::from(old)));
+        std::fs::create_dir(&path).unwrap();
+        if old {
+            let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+            std::fs::File::open(&path).unwrap().set_modified(hour_ago).unwrap();
+        }
+        path
+    };
+    let (old, young) = (make(dead.id(), true), make(dead.id(), false));
+    let living = make(std::process::id(), true);
+    cgroup.leave();
+    ringfence_linux::cgroup::settle();
+    let swept = !old.exists();
+    let kept = [young, living].map(|path| std::fs::remove_dir(path).is_ok());
+    let _ = std::fs::remove_dir(old);
+    assert_eq!((swept, kept), (true, [true; 2]));
 }
 
 #[test]

@@ -3,14 +3,14 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use ringfence_linux::seccomp::{self, Arch, DenyEntry, NotifySet, Precision, Verdict};
+use ringfence_linux::seccomp::{self, Arch, DenyEntry, NotifySet, Verdict};
+use ringfence_model::config::Precision;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
 
 fn no_new_privs() -> io::Result<()> {
     // SAFETY: changes one flag of this thread.
@@ -292,47 +292,4 @@ fn a_second_listener_is_busy() {
         let again = seccomp::install_listener(&seccomp::notify_program(&NotifySet::writes()));
         assert_eq!(again.unwrap_err().raw_os_error(), Some(libc::EBUSY));
     });
-}
-
-#[test]
-fn cost() {
-    let time = |work: &dyn Fn()| {
-        let mut samples: Vec<_> = (0..200)
-            .map(|_| {
-                let start = Instant::now();
-                work();
-                start.elapsed()
-            })
-            .collect();
-        samples.sort();
-        (samples[0], samples[100])
-    };
-    println!("build static: {:?}", time(&|| drop(std::hint::black_box(seccomp::static_program()))));
-    println!(
-        "build notify: {:?}",
-        time(&|| drop(std::hint::black_box(seccomp::notify_program(&NotifySet::full()))))
-    );
-    let program = seccomp::static_program();
-    let mut samples: Vec<_> = (0..200)
-        .map(|_| {
-            thread::scope(|scope| {
-                scope
-                    .spawn(|| {
-                        no_new_privs().unwrap();
-                        let start = Instant::now();
-                        seccomp::install(&program).unwrap();
-                        start.elapsed()
-                    })
-                    .join()
-                    .unwrap()
-            })
-        })
-        .collect();
-    samples.sort();
-    println!(
-        "install static, {} instructions: min {:?} median {:?}",
-        program.len(),
-        samples[0],
-        samples[100]
-    );
 }

@@ -1,10 +1,11 @@
 //! From the supervisor's refusals to questions for a person, and back.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use ringfence_fence::approve::{Answered, Question, ask_within};
 use ringfence_linux::supervisor::Ask;
+use ringfence_model::LockExt as _;
 use ringfence_model::{Decision, DenyReason, Grant, Violation};
 
 use crate::approval::{Approval, AskAbout, Settled};
@@ -37,7 +38,7 @@ impl Asker {
 
     /// Refusals that were decided while the command ran.
     pub(crate) fn take_refused(&self) -> Vec<Violation> {
-        std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.refused.locked())
     }
 
     /// Becomes readable when the person wants the run to end.
@@ -70,7 +71,7 @@ impl Ask for Asker {
     fn ask(&self, violation: &Violation, grant: &Grant) -> Decision {
         let question = self.question(violation, grant);
         let (decision, answered) = ask_within(&*self.approval.approver, &question, self.approval.timeout);
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = answered;
+        *self.answered.locked() = answered;
         decision
     }
 
@@ -84,13 +85,13 @@ impl Ask for Asker {
         (self.approval.on_settled)(&Settled {
             question: self.question(violation, grant),
             decision,
-            answered: *self.answered.lock().unwrap_or_else(PoisonError::into_inner),
+            answered: *self.answered.locked(),
             problem: outcome.err().map(|errno| std::io::Error::from(errno).to_string()),
         });
     }
 
     fn refused(&self, violation: Violation) {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
+        self.refused.locked().push(violation);
     }
 
     fn turn(&self) -> u64 {

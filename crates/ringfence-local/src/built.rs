@@ -8,13 +8,14 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ringfence_linux::disowned::Strangers;
+use ringfence_linux::idmapped_etc::Idmapped;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
-use ringfence_linux::plan::{Exec, Plan};
-use ringfence_linux::seccomp::{self, NotifySet, Precision, Shared};
+use ringfence_linux::plan::{Exec, MountStep, Plan};
+use ringfence_linux::seccomp::{self, NotifySet, Shared};
 use ringfence_linux::supervisor::{self, Watched};
-use ringfence_linux::{early, fuse, keeper, landlock};
-use ringfence_model::{Access, Assurance, Layer, Policy, PolicyMode, Result};
+use ringfence_linux::{fuse, landlock, prefork, subreaper};
+use ringfence_model::config::Precision;
+use ringfence_model::{Access, Assurance, Degradation, DegradationCode, Layer, Policy, PolicyMode, Result};
 use rustix::fs::{Mode, OFlags};
 
 use crate::bwrap;
@@ -25,6 +26,7 @@ use crate::host_view::{self, OwnDirectory};
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
 use crate::limits::LimitPlan;
 use crate::looked_up::nobody_looked_up;
+use crate::not_promised;
 use crate::scan::{self, Found};
 use crate::view::{self, Rooms, View};
 
@@ -41,6 +43,13 @@ pub(crate) struct Ground {
     pub(crate) options: LaunchOptions,
 }
 
+/// Hears the first mounts of a plan as soon as they are known, while the rest is still planned: whoever builds them
+/// may begin. The owners of `/etc` are translated as the second argument says.
+pub(crate) type HeadStart<'a> = &'a dyn Fn(&[MountStep], Option<&Idmapped>);
+
+/// For whoever begins with the whole plan.
+pub(crate) fn no_head_start(_: &[MountStep], _: Option<&Idmapped>) {}
+
 /// A fence by one launcher.
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -51,16 +60,22 @@ pub(crate) struct Built {
     /// What is the sandbox's own where there are mounts.
     usual: Vec<PathBuf>,
     helper: Option<Helper>,
-    degraded: Vec<String>,
+    degraded: Vec<Degradation>,
 }
 
 /// Why there is no fence by a launcher.
 #[derive(Debug)]
 pub(crate) enum NoFence {
     /// It does not work on this machine; another one may.
-    Unavailable(String),
+    Unavailable(Degradation),
     /// The policy cannot be enforced, or is wrong.
     Refused(ringfence_model::Error),
+}
+
+impl NoFence {
+    fn unavailable(why: impl Into<String>) -> Self {
+        Self::Unavailable(Degradation::new(DegradationCode::LauncherUnavailable, why))
+    }
 }
 
 impl From<ringfence_model::Error> for NoFence {
@@ -70,23 +85,26 @@ impl From<ringfence_model::Error> for NoFence {
 }
 
 impl Ground {
-    pub(crate) fn build(&self, launcher: Launcher) -> std::result::Result<Built, NoFence> {
+    pub(crate) fn build(
+        &self,
+        launcher: Launcher,
+        head_start: HeadStart<'_>,
+    ) -> std::result::Result<Built, NoFence> {
         let mut built = match launcher {
-            Launcher::Native => self.with_mounts(launcher)?,
+            Launcher::Native => self.with_mounts(launcher, head_start)?,
             Launcher::Bwrap => self.by_bwrap()?,
             Launcher::Landlock => self.on_host_files()?,
             Launcher::NetworkOnly => self.network_only(),
         };
         if self.found.incomplete && launcher != Launcher::NetworkOnly {
-            let text = "the project has too many files to look for denied names in all of it";
-            built.degraded.push(text.to_owned());
+            built.degraded.push(not_promised::search_incomplete());
         }
         built.degraded.extend(self.limits.degraded.iter().cloned());
         Ok(built)
     }
 
-    fn with_mounts(&self, launcher: Launcher) -> Result<Built> {
-        let (mut view, strangers) = self.view(launcher)?;
+    fn with_mounts(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<Built> {
+        let (mut view, idmapped) = self.view(launcher, head_start)?;
         let mut degraded = Vec::new();
         let tripwire = self.tripwire(launcher);
         match (&tripwire, self.precision) {
@@ -98,19 +116,15 @@ impl Ground {
         }
         let abi = landlock::abi();
         if abi == 0 {
-            degraded.push(
-                "this kernel has no Landlock: one layer less, and a program made to win races against the \
-                 supervisor could create protected names (which is told afterwards)"
-                    .to_owned(),
-            );
+            degraded.push(not_promised::no_landlock());
         }
-        degraded.extend(unseen(self.precision, tripwire.as_ref().err()));
+        degraded.extend(not_promised::unseen(self.precision, tripwire.as_ref().err()));
         let supervised = self.precision != Precision::Off;
         let spare = supervised && !self.options.requires(Layer::Supervisor);
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: view.mounts,
-            strangers,
+            idmapped,
             traps: view.traps,
             landlock: (abi > 0).then_some((abi, view.landlock)),
             without_tcp: false,
@@ -131,21 +145,18 @@ impl Ground {
 
     /// What is shown, and by whom the owners of `/etc` are translated, where that is possible: elsewhere what only
     /// root can read there is looked for and masked.
-    fn view(&self, launcher: Launcher) -> Result<(View, Option<Arc<Strangers>>)> {
+    fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Idmapped>>)> {
         let fs = &self.policy.filesystem;
         let mut rooms = Rooms::new(fs, self.precision != Precision::Off)?;
-        let is_native = launcher == Launcher::Native;
         // The one file of it that somebody wants would be refused with the others.
-        let translated =
-            is_native && rustix::process::geteuid().is_root() && !scan::is_wanted(fs, Path::new("/etc"));
-        let strangers = if translated { Strangers::new(c"/etc").ok() } else { None };
-        let strangers = strangers.filter(|_| rooms.disown(c"/etc"));
-        if is_native {
-            early::build(rooms.mounts(), strangers.as_ref());
-        }
-        let found =
-            if strangers.is_some() { Cow::Borrowed(&self.found) } else { self.found_with_roots_own() };
-        Ok((rooms.finish(fs, &found, &self.cwd)?, strangers.map(Arc::new)))
+        let translated = launcher == Launcher::Native
+            && rustix::process::geteuid().is_root()
+            && !scan::is_wanted(fs, Path::new("/etc"));
+        let idmapped = if translated { Idmapped::new(c"/etc").ok() } else { None };
+        let idmapped = idmapped.filter(|_| rooms.idmap(c"/etc"));
+        head_start(rooms.mounts(), idmapped.as_ref());
+        let found = if idmapped.is_some() { Cow::Borrowed(&self.found) } else { self.found_with_roots_own() };
+        Ok((rooms.finish(fs, &found, &self.cwd)?, idmapped.map(Arc::new)))
     }
 
     fn found_with_roots_own(&self) -> Cow<'_, Found> {
@@ -171,14 +182,15 @@ impl Ground {
         let program = bwrap::find(bwrap, &self.host, &self.cwd).map_err(NoFence::Unavailable)?;
         let Some(stage) = stage else {
             let why = "no program is configured that bwrap could execute inside (providerOptions.stage)";
-            return Err(NoFence::Unavailable(why.to_owned()));
+            return Err(NoFence::unavailable(why));
         };
         let opened = rustix::fs::open(stage, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let stage = opened.map_err(|errno| {
             let error = std::io::Error::from(errno);
-            NoFence::Unavailable(format!("the program for the inside, {}: {error}", stage.display()))
+            NoFence::unavailable(format!("the program for the inside, {}: {error}", stage.display()))
         })?;
-        let mut built = self.with_mounts(Launcher::Bwrap)?;
+        // bwrap is started with all of its mounts.
+        let mut built = self.with_mounts(Launcher::Bwrap, &no_head_start)?;
         let arguments = bwrap::arguments(&program, &built.plan.mounts)?;
         built.helper = Some(Helper { arguments, stage });
         Ok(built)
@@ -187,7 +199,7 @@ impl Ground {
     fn on_host_files(&self) -> std::result::Result<Built, NoFence> {
         let abi = landlock::abi();
         if abi == 0 {
-            return Err(NoFence::Unavailable("the kernel has no Landlock, or it is switched off".to_owned()));
+            return Err(NoFence::unavailable("the kernel has no Landlock, or it is switched off"));
         }
         let (mut policy, hidden) = host_view::for_host(self.policy.clone());
         let found = self.found_with_roots_own();
@@ -201,7 +213,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
-            strangers: None,
+            idmapped: None,
             traps: vec![],
             landlock: Some((abi, view.landlock)),
             without_tcp: true,
@@ -217,7 +229,7 @@ impl Ground {
             placement: true,
             ..Watched::default()
         };
-        let degraded = without_namespaces(abi, self.precision, &view.by_supervisor);
+        let degraded = not_promised::without_namespaces(abi, self.precision, &view.by_supervisor);
         Ok(Built {
             launcher: Launcher::Landlock,
             policy: Some(policy),
@@ -233,7 +245,7 @@ impl Ground {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
-            strangers: None,
+            idmapped: None,
             traps: vec![],
             landlock: None,
             without_tcp: false,
@@ -249,88 +261,9 @@ impl Ground {
             watched: Watched::default(),
             usual: vec![],
             helper: None,
-            degraded: vec![
-                "NETWORK ONLY: no file is protected, the command reads and writes whatever its user can"
-                    .to_owned(),
-                "no rule about files is enforced, and nothing that is refused is reported".to_owned(),
-                "programs of the host can be reached through their local sockets, and do what the command may \
-                 not"
-                    .to_owned(),
-                "processes of the host are visible and can be signalled".to_owned(),
-            ],
+            degraded: not_promised::network_only(),
         }
     }
-}
-
-/// What happens inside without being told, or is not refused, and why.
-fn unseen(precision: Precision, no_tripwire: Option<&String>) -> Option<String> {
-    const LATE: &str = "not refused is the reading of denied names that appear or are replaced from outside \
-                        meanwhile, nor the change of attributes of protected ones by a descriptor";
-    match (precision, no_tripwire) {
-        (Precision::Full, None) => None,
-        (Precision::Full, Some(why)) => Some(format!(
-            "programs that only ask about something denied (its size, whether it exists) are refused, but that \
-             is not reported ({why})"
-        )),
-        (Precision::Writes, None) => Some(format!(
-            "precision writes: not reported is what the sandbox lacks in its own home and temporary directories, \
-             and {LATE}"
-        )),
-        (Precision::Writes, Some(why)) => Some(format!(
-            "precision writes: reads of hidden paths are refused but not reported ({why}), and {LATE}"
-        )),
-        (Precision::Off, _) => Some(
-            "precision off: reads of hidden paths are refused but not reported, and not refused is what is done to \
-             denied and protected names that appear meanwhile"
-                .to_owned(),
-        ),
-    }
-}
-
-/// What a sandbox on the host's own files does not promise.
-fn without_namespaces(abi: u32, precision: Precision, by_supervisor: &[PathBuf]) -> Vec<String> {
-    let mut degraded = vec![
-        "no namespaces: processes of the host can be counted in /proc, and the supervisor alone keeps their \
-         names and arguments back"
-            .to_owned(),
-        "the home directory and the place for temporary files are on the host's disk (removed at the end, not \
-         limited by memory); /tmp and /dev/shm themselves are refused"
-            .to_owned(),
-        "no network at all, not even the sandbox's own loopback; no System V IPC, named semaphores or shared memory; no new \
-         terminals".to_owned(),
-        "names, sizes and times of hidden files can be seen, their contents cannot".to_owned(),
-    ];
-    if !by_supervisor.is_empty() {
-        const MOST: usize = 5;
-        let mut names: Vec<String> =
-            by_supervisor.iter().take(MOST).map(|path| path.display().to_string()).collect();
-        if let Some(more) = by_supervisor.len().checked_sub(MOST).filter(|more| *more > 0) {
-            names.push(format!("{more} more"));
-        }
-        degraded.push(format!(
-            "kept back by the supervisor, which opens every file on behalf of the command, and not by Landlock, \
-             because they lie in a directory that may be written: {}",
-            names.join(", ")
-        ));
-    }
-    if !rustix::process::geteuid().is_root() {
-        degraded.push(
-            "the bounding set of capabilities is not empty, which only root can make it; no_new_privs keeps it \
-             from having an effect"
-                .to_owned(),
-        );
-    }
-    if precision != Precision::Full {
-        degraded.push("precision is full: without mounts the supervisor must see every open".to_owned());
-    }
-    if !landlock::has_scopes(abi) {
-        degraded.push(
-            "this kernel's Landlock cannot keep signals inside: processes of the same user can be signalled; \
-             local sockets are refused altogether (Linux 6.12 has both)"
-                .to_owned(),
-        );
-    }
-    degraded
 }
 
 fn filter(precision: Precision, uncounted_processes: Option<u64>) -> Vec<seccomp::sock_filter> {
@@ -344,7 +277,7 @@ fn filter(precision: Precision, uncounted_processes: Option<u64>) -> Vec<seccomp
 
 impl Built {
     /// Which layers hold. `supervised` is false when a run found a supervisor above.
-    pub(crate) fn assurance(&self, limits: &LimitPlan, supervised: bool, why: &[String]) -> Assurance {
+    pub(crate) fn assurance(&self, limits: &LimitPlan, supervised: bool, why: &[Degradation]) -> Assurance {
         let mut layers = match self.launcher {
             Launcher::Native | Launcher::Bwrap => NAMESPACES.to_vec(),
             Launcher::Landlock => vec![],
@@ -358,12 +291,7 @@ impl Built {
         if self.plan.supervised && supervised {
             layers.push(Layer::Supervisor);
         } else if self.plan.supervised {
-            degraded.push(
-                "a supervisor above listens already (this is inside another sandbox): nothing that is refused \
-                 is reported, and nobody can be asked; local sockets and late files are not judged; and it may open \
-                 and write files for the command by its own rules, so that what only this fence forbids is not held"
-                    .to_owned(),
-            );
+            degraded.push(not_promised::no_supervisor());
         }
         if limits.needs_cgroup() {
             layers.push(Layer::Cgroup);
@@ -463,18 +391,21 @@ impl Ready<'_> {
         place: Place<'_>,
     ) -> std::result::Result<Sandboxed, LaunchError> {
         if self.built.launcher != Launcher::Native {
-            early::forget();
+            prefork::one::forget();
         }
         match (&self.built.helper, self.built.launcher) {
             (Some(helper), _) => helper.launch(&self.plan, exec, stdio, place),
             (None, Launcher::Native | Launcher::Bwrap) => launch(&self.plan, exec, stdio, place),
             (None, launcher) => {
-                let kept = keeper::Kept {
+                let kept = subreaper::Options {
                     network: launcher == Launcher::NetworkOnly,
                     directory: self.own.as_ref().map(|own| own.c_path.as_c_str()),
                 };
-                keeper::launch(&self.plan, exec, stdio, kept, place)
+                subreaper::launch(&self.plan, exec, stdio, kept, place)
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_linux::bwrap::FIRST_DATA;
 use ringfence_linux::plan::{BindAccess, MountStep};
-use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_model::{Degradation, DegradationCode, Error, ErrorKind, Result};
 
 use crate::host::{Host, canonical};
 use crate::view::c_path;
@@ -35,23 +35,27 @@ pub(crate) struct Arguments {
 }
 
 /// Finds bwrap: by its path, or on PATH but never in the project, whose files the command may have written.
-pub(crate) fn find(wanted: &Path, host: &Host, cwd: &Path) -> std::result::Result<PathBuf, String> {
+pub(crate) fn find(wanted: &Path, host: &Host, cwd: &Path) -> std::result::Result<PathBuf, Degradation> {
     let runnable = |path: &Path| {
         path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
+    let no = |why: String| Err(Degradation::new(DegradationCode::LauncherUnavailable, why));
     let outside = |path: &Path| canonical(path).is_some_and(|real| !real.starts_with(cwd));
     if wanted.is_absolute() {
         return match (runnable(wanted), outside(wanted)) {
             (true, true) => Ok(wanted.to_owned()),
-            (true, false) => Err(format!("{} lies in the project", wanted.display())),
-            (false, _) => Err(format!("{} cannot be executed", wanted.display())),
+            (true, false) => no(format!("{} lies in the project", wanted.display())),
+            (false, _) => no(format!("{} cannot be executed", wanted.display())),
         };
     }
     if wanted.components().count() != 1 {
-        return Err(format!("{} is neither a name nor an absolute path", wanted.display()));
+        return no(format!("{} is neither a name nor an absolute path", wanted.display()));
     }
     let found = host.path.iter().map(|dir| dir.join(wanted)).find(|path| runnable(path) && outside(path));
-    found.ok_or_else(|| format!("{} is not installed (not found on PATH)", wanted.display()))
+    found.ok_or_else(|| {
+        let why = format!("{} is not installed (not found on PATH)", wanted.display());
+        Degradation::new(DegradationCode::BwrapMissing, why)
+    })
 }
 
 impl Arguments {
@@ -226,7 +230,7 @@ impl List {
             }
             MountStep::Bind { source, access, .. } => {
                 self.word(match access {
-                    BindAccess::ReadOnly | BindAccess::Disowned => "--ro-bind",
+                    BindAccess::ReadOnly | BindAccess::Idmapped => "--ro-bind",
                     BindAccess::ReadWrite => "--bind",
                     BindAccess::Device => "--dev-bind",
                 });
@@ -357,8 +361,11 @@ mod tests {
         std::fs::write(&planted, "#!/bin/sh\n").unwrap();
         std::fs::set_permissions(&planted, std::fs::Permissions::from_mode(0o755)).unwrap();
         let host = Host::from_environment([("PATH".into(), project.clone().into())].into());
-        assert!(find(Path::new("bwrap"), &host, &project).unwrap_err().contains("not installed"));
-        assert!(find(&planted, &host, &project).unwrap_err().contains("in the project"));
+        assert_eq!(
+            find(Path::new("bwrap"), &host, &project).unwrap_err().code,
+            DegradationCode::BwrapMissing
+        );
+        assert!(find(&planted, &host, &project).unwrap_err().text.contains("in the project"));
         assert!(find(Path::new("./bwrap"), &host, &project).is_err());
         assert_eq!(find(Path::new("bwrap"), &host, Path::new("/elsewhere")).unwrap(), planted);
     }

@@ -4,27 +4,31 @@
 //! command starts; then the next is taken, and the result says which and why.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ringfence_linux::launch::LaunchError;
 use ringfence_linux::probe;
-use ringfence_model::{Assurance, Error, ErrorKind, Result};
+use ringfence_model::LockExt as _;
+use ringfence_model::{Assurance, Degradation, DegradationCode, Error, ErrorKind, Result};
 
-use crate::built::{Built, Ground, NoFence};
+use crate::built::{Built, Ground, HeadStart, NoFence, no_head_start};
 use crate::doctor;
 use crate::launcher::{self, Launcher};
+use crate::not_promised;
 
 /// A fence and why no stronger one.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) built: Built,
-    why: Vec<String>,
+    why: Vec<Degradation>,
     /// A run found a supervisor above.
     unsupervised: AtomicBool,
     /// The last run could not lay its traps out.
     untrapped: AtomicBool,
     /// The kernel wakes the supervisor wherever it likes.
     slow: AtomicBool,
+    /// A result of a shared sandbox said that there is no tripwire.
+    tripwire_told: AtomicBool,
 }
 
 impl Chosen {
@@ -32,18 +36,20 @@ impl Chosen {
         let supervised = !self.unsupervised.load(Ordering::Relaxed);
         let mut assurance = self.built.assurance(&ground.limits, supervised, &self.why);
         if self.untrapped.load(Ordering::Relaxed) {
-            assurance.degraded.push(
-                "no tripwire (several shells share the sandbox, or the kernel did not let it be mounted): questions \
-                 about denied files are refused but not reported, and with precision writes so are reads"
-                    .to_owned(),
-            );
+            assurance.degraded.push(not_promised::no_tripwire());
         }
         if self.slow.load(Ordering::Relaxed) {
-            assurance.degraded.push(
-                "this kernel cannot wake the supervisor on the caller's processor (Linux 6.6 can): each call it \
-                 looks at takes several times as long"
-                    .to_owned(),
-            );
+            assurance.degraded.push(not_promised::slow_supervisor());
+        }
+        assurance
+    }
+
+    /// For one of the many results of a shared sandbox, which never has a tripwire: the first one says so.
+    pub(crate) fn assurance_of_command(&self, ground: &Ground) -> Assurance {
+        let mut assurance = self.assurance(ground);
+        let is_told = |lost: &Degradation| lost.code == DegradationCode::NoTripwire;
+        if assurance.degraded.iter().any(is_told) && self.tripwire_told.swap(true, Ordering::Relaxed) {
+            assurance.degraded.retain(|lost| !is_told(lost));
         }
         assurance
     }
@@ -68,16 +74,17 @@ impl Chosen {
 pub(crate) struct Choice(Mutex<Arc<Chosen>>);
 
 impl Choice {
-    pub(crate) fn new(ground: &Ground) -> Result<Self> {
+    /// `head_start` is for the first launcher that is planned with mounts of our own.
+    pub(crate) fn new(ground: &Ground, head_start: HeadStart<'_>) -> Result<Self> {
         let (first, why) = match ground.options.wanted {
             Some(wanted) => (wanted, vec![]),
             None => strongest(ground),
         };
-        Ok(Self(Mutex::new(Arc::new(choose(ground, Some(first), why)?))))
+        Ok(Self(Mutex::new(Arc::new(choose(ground, Some(first), why, head_start)?))))
     }
 
     pub(crate) fn current(&self) -> Arc<Chosen> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.locked())
     }
 
     /// What to use instead of `failed`, which could not be launched.
@@ -87,13 +94,14 @@ impl Choice {
         failed: &Arc<Chosen>,
         error: &LaunchError,
     ) -> Result<Arc<Chosen>> {
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.locked();
         // Another thread may have been faster.
         if Arc::ptr_eq(&current, failed) {
             let launcher = failed.built.launcher;
             let mut why = failed.why.clone();
-            why.push(not_possible(launcher, &launcher::in_words(error)));
-            *current = Arc::new(choose(ground, weaker(ground, launcher), why)?);
+            let reason = launcher::in_words(error);
+            why.push(not_possible(launcher, DegradationCode::LauncherUnavailable, &reason));
+            *current = Arc::new(choose(ground, weaker(ground, launcher), why, &no_head_start)?);
         }
         Ok(Arc::clone(&current))
     }
@@ -101,13 +109,15 @@ impl Choice {
 
 /// Where to begin when no launcher was asked for. Inside a fence that refuses namespaces nothing is planned with them:
 /// the plan looks at what it would hide, which the fence around us would tell as attempts.
-fn strongest(ground: &Ground) -> (Launcher, Vec<String>) {
+fn strongest(ground: &Ground) -> (Launcher, Vec<Degradation>) {
     let refused = ground.host.variable("RINGFENCE").and_then(|_| probe::user_namespace().error());
     match refused {
         None => (Launcher::Native, vec![]),
         Some(error) => {
             let reason = format!("this is inside a fence, which refuses new user namespaces: {error}");
-            let why = [Launcher::Native, Launcher::Bwrap].map(|launcher| not_possible(launcher, &reason));
+            let code = DegradationCode::LauncherUnavailable;
+            let why =
+                [Launcher::Native, Launcher::Bwrap].map(|launcher| not_possible(launcher, code, &reason));
             (Launcher::Landlock, why.to_vec())
         }
     }
@@ -118,9 +128,14 @@ fn weaker(ground: &Ground, launcher: Launcher) -> Option<Launcher> {
     if ground.options.wanted.is_some() { None } else { launcher.next() }
 }
 
-fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>) -> Result<Chosen> {
+fn choose(
+    ground: &Ground,
+    mut candidate: Option<Launcher>,
+    mut why: Vec<Degradation>,
+    head_start: HeadStart<'_>,
+) -> Result<Chosen> {
     while let Some(launcher) = candidate {
-        match ground.build(launcher) {
+        match ground.build(launcher, head_start) {
             Ok(built) => {
                 let chosen = Chosen {
                     built,
@@ -128,6 +143,7 @@ fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>
                     unsupervised: AtomicBool::default(),
                     untrapped: AtomicBool::default(),
                     slow: AtomicBool::default(),
+                    tripwire_told: AtomicBool::default(),
                 };
                 let assurance = chosen.assurance(ground);
                 launcher::refuse_unless_held(&ground.options.required, launcher, &assurance, &chosen.why)?;
@@ -135,7 +151,7 @@ fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>
             }
             Err(NoFence::Refused(error)) => return Err(error),
             Err(NoFence::Unavailable(reason)) => {
-                why.push(not_possible(launcher, &reason));
+                why.push(not_possible(launcher, reason.code, &reason.text));
                 candidate = weaker(ground, launcher);
             }
         }
@@ -143,20 +159,21 @@ fn choose(ground: &Ground, mut candidate: Option<Launcher>, mut why: Vec<String>
     Err(nothing_works(ground, &why))
 }
 
-fn not_possible(launcher: Launcher, reason: &str) -> String {
-    format!("the launcher {} is not possible here: {reason}", launcher.name())
+fn not_possible(launcher: Launcher, code: DegradationCode, reason: &str) -> Degradation {
+    Degradation::new(code, format!("the launcher {} is not possible here: {reason}", launcher.name()))
 }
 
-fn nothing_works(ground: &Ground, why: &[String]) -> Error {
+fn nothing_works(ground: &Ground, why: &[Degradation]) -> Error {
+    let texts: Vec<&str> = why.iter().map(|why| why.text.as_str()).collect();
     let mut error =
-        Error::new(ErrorKind::SandboxDenied, format!("cannot start the sandbox: {}", why.join("; ")));
+        Error::new(ErrorKind::SandboxDenied, format!("cannot start the sandbox: {}", texts.join("; ")));
     if let Some(remedy) = doctor::why_no_namespaces(&ground.host) {
         error = error.hint(remedy);
     }
     let tried = |launcher: Launcher| {
         ground.options.wanted.is_none_or(|wanted| wanted == launcher) && launcher != Launcher::NetworkOnly
     };
-    if tried(Launcher::Bwrap) && why.iter().any(|why| why.contains("not installed")) {
+    if tried(Launcher::Bwrap) && why.iter().any(|why| why.code == DegradationCode::BwrapMissing) {
         error = error.hint("bwrap: install the package bubblewrap, or set os.bubblewrap.bwrapPath");
     }
     if tried(Launcher::Landlock) && ringfence_linux::landlock::abi() == 0 {

@@ -1,11 +1,15 @@
 //! What every sandbox with mounts of its own begins with, whatever the policy.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
-use ringfence_linux::plan::{BindAccess, MountStep};
+use ringfence_linux::plan::{BindAccess, DEVICES, MountStep};
 
-const DEVICES: [&CStr; 6] =
-    [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"];
+/// The device nodes of every sandbox.
+pub(crate) fn devices() -> impl Iterator<Item = &'static Path> {
+    DEVICES.iter().map(|device| Path::new(OsStr::from_bytes(device.to_bytes())))
+}
 
 /// What every view begins with, whatever the policy: `/proc`, and a `/dev` with single harmless nodes. Binding the
 /// host's whole directory would let the sandbox open any device its user can.

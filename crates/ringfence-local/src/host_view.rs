@@ -11,6 +11,7 @@ use ringfence_linux::plan::LandlockRule;
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, PathRule, Policy, Result, RuleLayer, RuleSource};
 
+use crate::ground::devices;
 use crate::own_directory::trees;
 use crate::scan::Found;
 use crate::view::{self, c_path};
@@ -18,8 +19,6 @@ use crate::view::{self, c_path};
 pub(crate) use crate::own_directory::OwnDirectory;
 
 /// Usable inside. Terminals of the person, disks and the rest are not.
-const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
-
 /// Where terminals are; a directory of devices.
 const TERMINALS: &str = "/dev/pts";
 
@@ -53,7 +52,7 @@ pub(crate) fn lay_out(fs: &Filesystem, hidden: &[PathBuf], found: &Found, cwd: &
             if is_device(path) {
                 host.rule(path, Rights::Device)?;
             } else {
-                host.rule(path, Rights::Kept)?;
+                host.rule(path, Rights::SupervisorOnly)?;
                 host.kept.push(path.clone());
             }
         } else {
@@ -89,7 +88,7 @@ pub(crate) fn lay_out(fs: &Filesystem, hidden: &[PathBuf], found: &Found, cwd: &
 
 /// Terminals are allowed by nobody but a container, where all of them are the sandbox's own.
 fn is_device(path: &Path) -> bool {
-    path == Path::new(TERMINALS) || DEVICES.iter().any(|device| path == Path::new(device))
+    path == Path::new(TERMINALS) || devices().any(|device| path == device)
 }
 
 impl HostView {
@@ -125,7 +124,7 @@ pub(crate) fn for_host(mut policy: Policy) -> (Policy, Vec<PathBuf>) {
     let made_elsewhere = |path: &PathBuf| path.starts_with("/proc") || path.starts_with("/dev");
     let hidden: Vec<PathBuf> = hidden.filter(|path| !made_elsewhere(path)).collect();
     fs.allow_read.push(PathRule::new("/proc", launcher_rule()));
-    fs.allow_write.extend(DEVICES.iter().map(|device| PathRule::new(*device, launcher_rule())));
+    fs.allow_write.extend(devices().map(|device| PathRule::new(device, launcher_rule())));
     (policy, hidden)
 }
 
@@ -187,7 +186,7 @@ mod tests {
             ("/etc/hosts", Rights::Read),
             ("/etc/ssl", Rights::List),
             ("/etc/ssl/certs", Rights::Read),
-            ("/work", Rights::Kept),
+            ("/work", Rights::SupervisorOnly),
         ];
         assert_eq!(rules, expected.map(|(path, rights)| (path.to_owned(), rights)));
         assert_eq!(view.by_supervisor, [root.join("work/.env")]);

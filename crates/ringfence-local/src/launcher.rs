@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ringfence_linux::launch::LaunchError;
-use ringfence_model::{Assurance, Error, ErrorKind, Layer, Result};
-use serde_json::Value;
+use ringfence_model::config::{self, LocalOptions};
+use ringfence_model::{Assurance, Degradation, Error, ErrorKind, Layer, Result};
 
 /// A way to build a fence, the strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ impl Launcher {
     }
 }
 
-/// The provider's own section of the configuration, read.
+/// What the provider is told besides the policy, understood.
 #[derive(Debug, Clone)]
 pub(crate) struct LaunchOptions {
     /// None: the strongest that works.
@@ -74,49 +74,29 @@ fn shell_words(text: &str) -> Result<Vec<String>> {
 }
 
 impl LaunchOptions {
-    pub(crate) fn read(options: &Value) -> Result<Self> {
-        let text = |key: &str| match options.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(other) => {
-                Err(Error::new(ErrorKind::InvalidConfig, format!("{key} must be text, not {other}")))
-            }
-        };
-        let wanted = match text("launcher")?.map(plain).as_deref() {
-            None | Some("auto") => None,
-            Some("native") => Some(Launcher::Native),
-            Some("bwrap" | "bubblewrap") => Some(Launcher::Bwrap),
-            Some("landlock") => Some(Launcher::Landlock),
-            Some("networkonly") => Some(Launcher::NetworkOnly),
-            Some("seatbelt") => {
+    pub(crate) fn new(options: LocalOptions) -> Result<Self> {
+        let LocalOptions { launcher, require, bwrap_path, stage, shell_command, precision: _, seatbelt: _ } =
+            options;
+        let wanted = match launcher {
+            config::Launcher::Auto => None,
+            config::Launcher::Native => Some(Launcher::Native),
+            config::Launcher::Bwrap => Some(Launcher::Bwrap),
+            config::Launcher::Landlock => Some(Launcher::Landlock),
+            config::Launcher::NetworkOnly => Some(Launcher::NetworkOnly),
+            config::Launcher::Seatbelt => {
                 return Err(Error::new(
                     ErrorKind::SandboxDenied,
                     "the launcher seatbelt works on macOS only; it cannot work on Linux or in a Linux container",
                 )
                 .hint("use the launcher auto, native, bwrap or landlock"));
             }
-            Some(_) => {
-                let known = "auto, native, bwrap, landlock, network-only";
-                let message = format!("unknown launcher {}; known launchers: {known}", options["launcher"]);
-                return Err(Error::new(ErrorKind::InvalidConfig, message));
-            }
-        };
-        let required = match options.get("require") {
-            None | Some(Value::Null) => vec![],
-            Some(Value::Array(names)) => names
-                .iter()
-                .map(|name| Requirement::parse(name.as_str().unwrap_or_default()))
-                .collect::<Result<_>>()?,
-            Some(other) => {
-                return Err(Error::new(ErrorKind::InvalidConfig, format!("require: not a list: {other}")));
-            }
         };
         Ok(Self {
             wanted,
-            required,
-            bwrap: text("bwrapPath")?.unwrap_or("bwrap").into(),
-            stage: text("stage")?.map(PathBuf::from),
-            shell: shell_words(text("shellCommand")?.unwrap_or("bash"))?,
+            required: require.iter().map(|name| Requirement::parse(name)).collect::<Result<_>>()?,
+            bwrap: bwrap_path,
+            stage,
+            shell: shell_words(&shell_command)?,
         })
     }
 
@@ -194,7 +174,7 @@ impl Requirement {
 
 pub(crate) fn layer_name(layer: Layer) -> String {
     match serde_json::to_value(layer) {
-        Ok(Value::String(name)) => name,
+        Ok(serde_json::Value::String(name)) => name,
         _ => format!("{layer:?}"),
     }
 }
@@ -204,7 +184,7 @@ pub(crate) fn refuse_unless_held(
     required: &[Requirement],
     launcher: Launcher,
     assurance: &Assurance,
-    why: &[String],
+    why: &[Degradation],
 ) -> Result<()> {
     let missing: Vec<String> =
         required.iter().filter_map(|required| required.missing(launcher, assurance)).collect();
@@ -214,7 +194,7 @@ pub(crate) fn refuse_unless_held(
     let message =
         format!("required, but not held by the {} launcher here: {}", launcher.name(), missing.join("; "));
     let error = Error::new(ErrorKind::SandboxDenied, message);
-    let error = why.iter().fold(error, |error, why| error.hint(why.as_str()));
+    let error = why.iter().fold(error, |error, why| error.hint(why.text.as_str()));
     Err(error.hint("drop the requirement, or run `ringfence doctor` to see what is missing here"))
 }
 
@@ -227,12 +207,13 @@ pub(crate) fn in_words(error: &LaunchError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_shell_is_given_by_its_words() {
-        let shell = |text: &str| LaunchOptions::read(&serde_json::json!({ "shellCommand": text }));
-        assert_eq!(LaunchOptions::read(&serde_json::json!({})).unwrap().shell, ["bash"]);
+        let shell = |text: &str| {
+            LaunchOptions::new(LocalOptions { shell_command: text.to_owned(), ..LocalOptions::default() })
+        };
+        assert_eq!(LaunchOptions::new(LocalOptions::default()).unwrap().shell, ["bash"]);
         assert_eq!(shell("/opt/my\\ tools/bash").unwrap().shell, ["/opt/my tools/bash"]);
         assert_eq!(shell("env 'A=b c' bash").unwrap().shell, ["env", "A=b c", "bash"]);
         for wrong in ["", "  ", "''", "bash 'x"] {
@@ -243,16 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_people_write_them() {
-        let wanted =
-            |name: &str| LaunchOptions::read(&json!({ "launcher": name })).map(|options| options.wanted);
-        assert_eq!(wanted("auto").unwrap(), None);
-        assert_eq!(wanted("network-only").unwrap(), Some(Launcher::NetworkOnly));
-        assert_eq!(wanted("networkOnly").unwrap(), Some(Launcher::NetworkOnly));
-        assert_eq!(wanted("bubblewrap").unwrap(), Some(Launcher::Bwrap));
-        assert_eq!(wanted("seatbelt").unwrap_err().kind, ErrorKind::SandboxDenied);
-        assert_eq!(wanted("docker").unwrap_err().kind, ErrorKind::InvalidConfig);
-        assert_eq!(LaunchOptions::read(&Value::Null).unwrap().wanted, None);
+    fn the_launcher_of_another_system_is_refused() {
+        let options = LocalOptions { launcher: config::Launcher::Seatbelt, ..LocalOptions::default() };
+        assert_eq!(LaunchOptions::new(options).unwrap_err().kind, ErrorKind::SandboxDenied);
     }
 
     #[test]
@@ -266,15 +240,18 @@ mod tests {
 
     #[test]
     fn what_is_required_is_named_when_it_is_missing() {
-        let options = json!({ "require": ["namespaces", "supervisor", "mount-namespace"] });
-        let required = LaunchOptions::read(&options).unwrap().required;
+        let require = |names: &[&str]| {
+            let require = names.iter().map(ToString::to_string).collect();
+            LaunchOptions::new(LocalOptions { require, ..LocalOptions::default() })
+        };
+        let required = require(&["namespaces", "supervisor", "mount-namespace"]).unwrap().required;
         let mut assurance = Assurance::unsandboxed();
         assurance.layers = vec![Layer::Landlock, Layer::Supervisor];
         let error = refuse_unless_held(&required, Launcher::Landlock, &assurance, &[]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::SandboxDenied);
         assert!(error.message.contains("mountNamespace"), "{error}");
         assert!(!error.message.contains("supervisor"), "{error}");
-        let unknown = LaunchOptions::read(&json!({ "require": ["magic"] })).unwrap_err();
+        let unknown = require(&["magic"]).unwrap_err();
         assert_eq!(unknown.kind, ErrorKind::Validation);
     }
 }

@@ -37,6 +37,8 @@ mod looked_up;
 mod names;
 #[cfg(target_os = "linux")]
 pub mod native;
+#[cfg(target_os = "linux")]
+mod not_promised;
 pub mod offload;
 mod own_directory;
 pub mod platform;
@@ -70,24 +72,24 @@ pub use ringfence_linux::bwrap::{STAGE_ARGUMENT, run_stage};
 #[cfg(target_os = "linux")]
 pub use ringfence_linux::confine::confine;
 #[cfg(target_os = "linux")]
-pub use ringfence_linux::early::forget as forget_sandbox;
+pub use ringfence_linux::prefork::one::forget as forget_sandbox;
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt::Seatbelt as Fence;
 pub use streams::{CallersTerminal, Streams};
 
 /// For a program whose first act is to make a sandbox, while it has one thread only: begins it before its policy is
-/// known. See [`ringfence_linux::early`].
+/// known. See [`ringfence_linux::prefork::one`].
 #[cfg(target_os = "linux")]
 pub fn begin_sandbox() {
-    ringfence_linux::early::begin(ground::ground());
+    ringfence_linux::prefork::one::begin(ground::ground());
 }
 
 /// For a program that makes sandboxes as long as it runs, first thing in its main thread: they are made from what it is
 /// now, and not from what it has grown to; and it may have as many descriptors open as many sandboxes need. See
-/// [`ringfence_linux::nursery`].
+/// [`ringfence_linux::prefork::server`].
 #[cfg(target_os = "linux")]
-pub fn begin_nursery() {
-    ringfence_linux::nursery::begin();
+pub fn begin_prefork_server() {
+    ringfence_linux::prefork::server::begin();
     ringfence_linux::open_files::raise();
     ringfence_linux::cgroup::expect_many();
 }

@@ -4,7 +4,7 @@
 use ringfence_linux::cgroup::{self, Cgroup, Created, Reached, Support};
 use ringfence_linux::open_files;
 use ringfence_linux::plan::Rlimit;
-use ringfence_model::{Limits, Violation};
+use ringfence_model::{Degradation, DegradationCode, Limits, Violation};
 
 use crate::capture::Capture;
 use crate::reached::{self, End, size, violation};
@@ -17,7 +17,7 @@ pub(crate) struct LimitPlan {
     pub(crate) rlimits: Vec<Rlimit>,
     /// Kept by the kernel for the user, who is not told when it is reached.
     pub(crate) uncounted_processes: Option<u64>,
-    pub(crate) degraded: Vec<String>,
+    pub(crate) degraded: Vec<Degradation>,
 }
 
 impl LimitPlan {
@@ -71,8 +71,10 @@ impl LimitPlan {
                 Support::Yes { .. } => self.cgroup.memory = Some(memory),
                 Support::No { reason } => {
                     self.rlimit(libc::RLIMIT_DATA, Some(memory));
-                    self.degraded
-                        .push(format!("memory is limited for each process, not for all together: {reason}"));
+                    self.degraded.push(Degradation::new(
+                        DegradationCode::MemoryLimit,
+                        format!("memory is limited for each process, not for all together: {reason}"),
+                    ));
                 }
             }
         }
@@ -81,7 +83,10 @@ impl LimitPlan {
                 Support::Yes { .. } => self.cgroup.pids = Some(processes),
                 // The kernel does not count the processes of root.
                 Support::No { reason } if rustix::process::geteuid().is_root() => {
-                    self.degraded.push(format!("the number of processes is not limited: {reason}"));
+                    self.degraded.push(Degradation::new(
+                        DegradationCode::ProcessLimit,
+                        format!("the number of processes is not limited: {reason}"),
+                    ));
                 }
                 Support::No { .. } => {
                     self.rlimit(libc::RLIMIT_NPROC, Some(processes));

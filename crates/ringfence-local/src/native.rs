@@ -1,20 +1,21 @@
 //! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
-mod attendant;
+mod handlers;
 mod house;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
+use ringfence_linux::host_loop::{self, Outcome};
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
 use ringfence_linux::plan::{Exec, Passed};
-use ringfence_linux::seccomp::Precision;
-use ringfence_linux::supervisor::{Ask, Supervisor, Teller};
-use ringfence_linux::warden::{Outcome, attend};
+use ringfence_linux::prefork;
+use ringfence_linux::supervisor::{Ask, Reporter, Supervisor};
+use ringfence_model::LockExt as _;
 use ringfence_model::{
     Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
     Violation,
@@ -39,7 +40,7 @@ use crate::traps::Traps;
 use crate::tripwire;
 use crate::verdict::blocking;
 
-use attendant::Attendant;
+use handlers::RunHandlers;
 
 pub(crate) use house::{House, Wing};
 
@@ -58,14 +59,15 @@ impl Native {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
-        let precision = precision(&options.provider_options)?;
-        let launch_options = LaunchOptions::read(&options.provider_options)?;
+        let local = options.provider_options.local()?;
+        let precision = local.precision;
+        let launch_options = LaunchOptions::new(local)?;
         let Completed { mut policy, .. } = complete::complete(options.policy, &cwd, &host);
         let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         scan::add_rules(&mut policy.filesystem, &found);
         let limits = LimitPlan::new(&policy.limits);
         let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };
-        let choice = Choice::new(&ground)?;
+        let choice = Choice::new(&ground, &prefork::one::build)?;
         Ok(Self { ground, choice })
     }
 
@@ -200,9 +202,9 @@ impl Native {
         if run.created.get() && run.ready.plan.landlock.is_none() {
             let fs = &self.ground.policy.filesystem;
             let appeared = tripwire::appeared(fs, &self.ground.found, &scan::roots(fs));
-            lock(&run.violations).extend(appeared);
+            run.violations.locked().extend(appeared);
         }
-        let (violations, usage) = (std::mem::take(&mut *lock(&run.violations)), run.usage.into_inner());
+        let (violations, usage) = (std::mem::take(&mut *run.violations.locked()), run.usage.into_inner());
         Ok(self.result(run.chosen, outcome, output, violations, usage, started))
     }
 
@@ -250,6 +252,11 @@ impl Native {
     #[must_use]
     pub fn assurance(&self) -> Assurance {
         self.choice.current().assurance(&self.ground)
+    }
+
+    /// The same for the result of one of many commands in a shared sandbox.
+    pub(crate) fn assurance_of_command(&self) -> Assurance {
+        self.choice.current().assurance_of_command(&self.ground)
     }
 }
 
@@ -347,16 +354,16 @@ impl Run<'_> {
             events(ExecEvent::Violation(Box::new(violation.clone())));
             // A shell gives each to the command it belongs to; there may be any number of them.
             if !is_shell {
-                lock(violations).push(violation);
+                violations.locked().push(violation);
             }
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
-        let teller = if is_shell { Teller::each_time(&report) } else { Teller::new(&report) };
-        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &teller);
+        let reporter = if is_shell { Reporter::each_time(&report) } else { Reporter::new(&report) };
+        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &reporter);
         let wake = self.asker.as_deref().map(Asker::wake);
-        let traps = Traps::new(&plan.traps, &policy.filesystem, &teller);
+        let traps = Traps::new(&plan.traps, &policy.filesystem, &reporter);
         let outcome = std::thread::scope(|scope| {
-            let mut attendant = Attendant {
+            let mut handlers = RunHandlers {
                 supervisor,
                 on_terminal,
                 asker: self.asker.as_deref(),
@@ -365,8 +372,8 @@ impl Run<'_> {
                 on_tripwire: |device| traps.serve(scope, device),
                 traps: &traps,
             };
-            let outcome = attend(plan, sandbox, self.deadline, wake, &mut attendant);
-            self.created.set(attendant.supervisor.saw_creation());
+            let outcome = host_loop::run(plan, sandbox, self.deadline, wake, &mut handlers);
+            self.created.set(handlers.supervisor.saw_creation());
             traps.stop();
             outcome
         });
@@ -431,10 +438,6 @@ impl Run<'_> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {
     let command = match &request.command {
         Command::Shell(text) => text.clone(),
@@ -443,18 +446,6 @@ fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {
     Asker::new(approval, command).map(Arc::new).map_err(|errno| {
         Error::new(ErrorKind::SpawnFailed, "cannot prepare to ask").caused_by(std::io::Error::from(errno))
     })
-}
-
-fn precision(options: &serde_json::Value) -> Result<Precision> {
-    match options.get("precision").map(|value| value.as_str()) {
-        None | Some(Some("full")) => Ok(Precision::Full),
-        Some(Some("writes")) => Ok(Precision::Writes),
-        Some(Some("off")) => Ok(Precision::Off),
-        Some(other) => Err(Error::new(
-            ErrorKind::InvalidConfig,
-            format!("precision is full, writes or off, not {}", other.unwrap_or("something that is no text")),
-        )),
-    }
 }
 
 /// The shell's convention, with timeouts told apart.

@@ -35,7 +35,7 @@ pub(crate) fn trees(fs: &Filesystem) -> BTreeMap<PathBuf, bool> {
 #[derive(Debug)]
 pub(crate) struct OwnDirectory {
     directory: tempfile::TempDir,
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "for the keeper, which Linux has"))]
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "for the subreaper, which Linux has"))]
     pub(crate) c_path: CString,
     pub(crate) places: Places,
 }

@@ -2,10 +2,11 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_model::Decision;
+use ringfence_model::LockExt as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -80,7 +81,7 @@ impl TerminalApprover {
     }
 
     fn ask_now(&self, text: &str) -> Decision {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.locked();
         let Ok(terminal) = open_terminal() else { return Decision::Deny };
         self.pause.set(true);
         let decision = converse(&terminal, text, self.timeout).unwrap_or(Decision::Deny);

@@ -75,23 +75,12 @@ pub fn of_the_container(killed: u64, refused: u64) -> Vec<Violation> {
 }
 
 pub(crate) fn violation(resource: &str, certain: bool, message: String) -> Violation {
-    let kind = ViolationKind::ResourceLimit;
     Violation {
-        kind,
-        severity: kind.default_severity(),
-        operation: Operation::Limit,
-        resource: resource.to_owned(),
-        access: None,
-        reason: None,
         rule: Some(format!("limits.{resource}")),
-        rule_source: None,
-        pid: None,
-        program: None,
-        argv: vec![],
         time_ms: now_ms(),
         certain,
-        blocked: true,
         message,
+        ..Violation::new(ViolationKind::ResourceLimit, Operation::Limit, resource)
     }
 }
 

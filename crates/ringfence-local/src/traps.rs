@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread::Scope;
 
 use ringfence_linux::fuse::{Server, Trap};
-use ringfence_linux::supervisor::{Teller, Tripwire};
+use ringfence_linux::supervisor::{Reporter, Tripwire};
 use ringfence_model::policy::Filesystem;
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -17,14 +17,14 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(crate) struct Traps<'a> {
     traps: &'a [Trap],
     policy: &'a Filesystem,
-    teller: &'a Teller<'a>,
+    reporter: &'a Reporter<'a>,
     processes: OnceLock<OwnedFd>,
     stop: OnceLock<OwnedFd>,
 }
 
 impl<'a> Traps<'a> {
-    pub(crate) fn new(traps: &'a [Trap], policy: &'a Filesystem, teller: &'a Teller<'a>) -> Self {
-        Self { traps, policy, teller, processes: OnceLock::new(), stop: OnceLock::new() }
+    pub(crate) fn new(traps: &'a [Trap], policy: &'a Filesystem, reporter: &'a Reporter<'a>) -> Self {
+        Self { traps, policy, reporter, processes: OnceLock::new(), stop: OnceLock::new() }
     }
 
     /// Serves on `device`. Where that cannot be, the device is closed, and the sandbox goes on without traps.
@@ -34,7 +34,8 @@ impl<'a> Traps<'a> {
             return;
         };
         let stop = self.stop.get_or_init(|| stop);
-        let mut tripwire = Tripwire { policy: self.policy, teller: self.teller, processes: &self.processes };
+        let mut tripwire =
+            Tripwire { policy: self.policy, reporter: self.reporter, processes: &self.processes };
         // Without a thread the closure is dropped, and the device with it.
         let _ = std::thread::Builder::new()
             .name("tripwire".to_owned())

@@ -34,23 +34,17 @@ fn violation(fs: &Filesystem, path: &Path) -> Violation {
     let rule = fs.decide(path, Access::Write).rule;
     let resource = path.to_string_lossy().into_owned();
     Violation {
-        kind: ViolationKind::PathAccessDenied,
         severity: Severity::High,
-        operation: Operation::Create,
         access: Some(Access::Write),
         reason: Some(DenyReason::Protected),
         rule: rule.map(|rule| rule.path.to_string()),
         rule_source: rule.map(|rule| rule.source.clone()),
-        pid: None,
-        program: None,
-        argv: vec![],
         time_ms: now_ms(),
-        certain: true,
         blocked: false,
         message: format!(
             "{resource} appeared while the command ran; tools of the host may run what is in it"
         ),
-        resource,
+        ..Violation::new(ViolationKind::PathAccessDenied, Operation::Create, resource)
     }
 }
 

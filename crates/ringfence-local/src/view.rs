@@ -92,13 +92,13 @@ impl Rooms {
     }
 
     /// Lets nobody inside own what is shown at `target`; whether it is shown, as a whole.
-    pub(crate) fn disown(&mut self, target: &CStr) -> bool {
+    pub(crate) fn idmap(&mut self, target: &CStr) -> bool {
         for step in &mut self.view.mounts {
             if let MountStep::Bind { source, target: shown, access: access @ BindAccess::ReadOnly } = step
                 && source == shown
                 && shown.as_c_str() == target
             {
-                *access = BindAccess::Disowned;
+                *access = BindAccess::Idmapped;
                 return true;
             }
         }
@@ -223,7 +223,7 @@ impl View {
     }
 
     fn write_rights(&self, path: &Path) -> Rights {
-        if self.kept.iter().any(|kept| kept == path) { Rights::Kept } else { Rights::Write }
+        if self.kept.iter().any(|kept| kept == path) { Rights::SupervisorOnly } else { Rights::Write }
     }
 
     fn place(&mut self, placed: &mut Nodes, path: &Path, node: Node) -> Result<()> {

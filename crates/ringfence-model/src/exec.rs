@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Violation;
+use crate::{Degradation, DegradationCode, Violation};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,8 +204,8 @@ pub struct Assurance {
     /// Provider and launcher, such as `local/native`.
     pub adapter: String,
     pub layers: Vec<Layer>,
-    /// What this run does not promise although a full fence would, in words.
-    pub degraded: Vec<String>,
+    /// What this run does not promise although a full fence would.
+    pub degraded: Vec<Degradation>,
 }
 
 impl Assurance {
@@ -218,7 +218,10 @@ impl Assurance {
             active: false,
             adapter: "none".to_owned(),
             layers: vec![],
-            degraded: vec!["no fence: the command ran with all rights of its user".to_owned()],
+            degraded: vec![Degradation::new(
+                DegradationCode::NoFence,
+                "no fence: the command ran with all rights of its user",
+            )],
         }
     }
 }

@@ -22,6 +22,7 @@
 mod byte_pairs;
 pub mod config;
 pub mod decide;
+mod degradation;
 pub mod environment;
 pub mod error;
 pub mod exec;
@@ -31,10 +32,12 @@ mod network;
 pub mod pattern;
 pub mod policy;
 pub mod sensitive;
+mod sync;
 pub mod violation;
 
 pub use config::{SandboxBuilder, SandboxConfig};
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
+pub use degradation::{Degradation, DegradationCode};
 pub use error::{Error, ErrorKind, Result};
 pub use exec::{
     Assurance, Command, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Stdin, TerminalSize, Usage,
@@ -43,4 +46,5 @@ pub use grant::{Decision, Grant, GrantScope};
 pub use limits::Limits;
 pub use pattern::PathPattern;
 pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleLayer, RuleSource};
+pub use sync::LockExt;
 pub use violation::{Certainty, Operation, Severity, Violation, ViolationKind, ViolationStore};

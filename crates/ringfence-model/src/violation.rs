@@ -161,6 +161,28 @@ pub struct Violation {
 }
 
 impl Violation {
+    /// A refusal by the fence itself. What else is known of it is filled in by whoever makes it.
+    #[must_use]
+    pub fn new(kind: ViolationKind, operation: Operation, resource: impl Into<String>) -> Self {
+        Self {
+            kind,
+            severity: kind.default_severity(),
+            operation,
+            resource: resource.into(),
+            access: None,
+            reason: None,
+            rule: None,
+            rule_source: None,
+            pid: None,
+            program: None,
+            argv: vec![],
+            time_ms: 0,
+            certain: true,
+            blocked: true,
+            message: String::new(),
+        }
+    }
+
     /// Whether both are about the same thing done to the same resource.
     #[must_use]
     pub fn is_same_refusal(&self, other: &Self) -> bool {
@@ -315,21 +337,10 @@ mod tests {
 
     fn violation(kind: ViolationKind, resource: &str) -> Violation {
         Violation {
-            kind,
-            severity: kind.default_severity(),
-            operation: Operation::Open,
-            resource: resource.to_owned(),
             access: Some(Access::Read),
-            reason: None,
             rule: Some("~/.ssh".to_owned()),
-            rule_source: None,
-            pid: None,
-            program: None,
-            argv: vec![],
-            time_ms: 0,
-            certain: true,
-            blocked: true,
             message: format!("read of {resource} denied"),
+            ..Violation::new(kind, Operation::Open, resource)
         }
     }
 

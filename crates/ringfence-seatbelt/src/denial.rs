@@ -176,23 +176,7 @@ impl Denial {
 }
 
 fn blank(kind: ViolationKind, resource: String, time_ms: u64) -> Violation {
-    Violation {
-        kind,
-        severity: kind.default_severity(),
-        operation: Operation::Open,
-        message: String::new(),
-        resource,
-        access: None,
-        reason: None,
-        rule: None,
-        rule_source: None,
-        pid: None,
-        program: None,
-        argv: Vec::new(),
-        time_ms,
-        certain: false,
-        blocked: true,
-    }
+    Violation { time_ms, certain: false, ..Violation::new(kind, Operation::Open, resource) }
 }
 
 /// A violation of the rule that refuses `access`; the reason stays empty when no rule does.

@@ -5,8 +5,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ringfence_fence::ProviderOptions;
 use ringfence_ledger::{Redact, Secrets};
-use ringfence_model::config::{ConfigFile, Launcher, OsMode, WorkspaceAccess};
+use ringfence_model::config::WorkspaceAccess;
+use ringfence_model::config::{ConfigFile, Launcher, LocalOptions, LocalSection, OsMode, SeatbeltOptions};
 use ringfence_model::environment::holds_secret;
 use ringfence_model::violation::annotate;
 use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result, Violation};
@@ -118,8 +120,9 @@ impl Setup {
 
     /// What the local fence is told besides the policy. `required` are layers that must hold; `stage` is the
     /// program that bwrap executes inside, which must be able to be one.
-    pub fn local_options(&self, required: &[String], stage: Option<&Path>) -> Result<serde_json::Value> {
+    pub fn local_options(&self, required: &[String], stage: Option<&Path>) -> Result<ProviderOptions> {
         let config = &self.loaded.config;
+        let own = LocalSection::read(&config.provider_options)?;
         let launcher = match (config.launcher, config.os.mode) {
             (Launcher::Auto, OsMode::Bubblewrap) => Launcher::Bwrap,
             (Launcher::Auto, OsMode::Seatbelt) => Launcher::Seatbelt,
@@ -132,13 +135,17 @@ impl Setup {
             }
             (launcher, _) => launcher,
         };
-        Ok(serde_json::json!({
-            "precision": config.precision,
-            "launcher": launcher,
-            "require": required,
-            "bwrapPath": config.os.bubblewrap.bwrap_path,
-            "stage": stage.map(Path::to_string_lossy),
-            "seatbelt": { "profile": config.os.seatbelt.profile },
+        Ok(ProviderOptions::Local(LocalOptions {
+            precision: config.precision,
+            launcher,
+            require: required.to_vec(),
+            bwrap_path: PathBuf::from(&config.os.bubblewrap.bwrap_path),
+            stage: own.stage.or_else(|| stage.map(Path::to_owned)),
+            shell_command: own.shell_command.unwrap_or_else(|| LocalOptions::default().shell_command),
+            seatbelt: SeatbeltOptions {
+                profile: own.seatbelt.profile.or_else(|| config.os.seatbelt.profile.clone()),
+                ..own.seatbelt
+            },
         }))
     }
 

@@ -106,7 +106,7 @@ fn prove_one(profile: &'static str, place: &Place<'_>) -> Result<Proof> {
     };
 
     let inputs = PolicyInputs::new(project, home, &ringfence_home, env);
-    let fence = Fence::prepare(super::options(project, config.policy(&inputs), env, &json!({})));
+    let fence = Fence::prepare(super::options(project, config.policy(&inputs), env));
     let run = |command: &str| -> Result<ExecResult, String> {
         let fence = fence.as_ref().map_err(Error::chain)?;
         fence.run(&ExecRequest::shell(command), Streams::Capture, &|_| ()).map_err(|error| error.chain())

@@ -217,7 +217,7 @@ fn no_capability_and_no_descriptor_is_left(launcher: Launcher) {
     let status = room.fenced("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\\t '");
     let want = "CapInh:0000000000000000\nCapPrm:0000000000000000\nCapEff:0000000000000000\n\
                 CapBnd:0000000000000000\nCapAmb:0000000000000000\nNoNewPrivs:1\nSeccomp:2\n";
-    let bounded = status.promises("the bounding set of capabilities");
+    let bounded = status.promises("boundingSet");
     let asked = |text: &str| -> Vec<String> {
         text.lines().filter(|line| bounded || !line.starts_with("CapBnd")).map(str::to_owned).collect()
     };

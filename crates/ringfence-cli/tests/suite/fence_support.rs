@@ -43,14 +43,15 @@ impl Fenced {
         violations.iter().filter_map(|violation| violation["resource"].as_str()).collect()
     }
 
-    /// Whether the sandbox promises what a test is about. Where its own list says that it does not, in these
-    /// words, that is noted in place of the test.
+    /// Whether the sandbox promises what a test is about. Where its own list says that it does not, by this
+    /// code, that is noted in place of the test.
     pub(crate) fn promises(&self, unless: &str) -> bool {
         let sandbox = &self.json["sandbox"];
         let degraded = sandbox["degraded"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let said = degraded.iter().filter_map(Value::as_str).find(|line| line.contains(unless));
+        let said = degraded.iter().find(|lost| lost["code"] == unless);
         if let Some(why) = said {
-            ringfence_testing::degraded(sandbox["adapter"].as_str().unwrap_or_default(), why);
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            ringfence_testing::degraded(&text(&sandbox["adapter"]), &text(&why["text"]));
         }
         said.is_none()
     }

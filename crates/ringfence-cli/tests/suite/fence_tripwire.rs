@@ -32,7 +32,7 @@ fn has_tripwire(ran: &Fenced) -> bool {
     let native = ran.json["sandbox"]["adapter"] == "local/native";
     let possible = device.is_ok() && native;
     let told =
-        ["/dev/fuse", "bwrap mounts", "names, sizes and times"].iter().any(|words| !ran.promises(words));
+        ["questionsUnreported", "readsUnreported", "namesVisible"].iter().any(|code| !ran.promises(code));
     assert_eq!(possible, !told, "{ran:?}");
     possible
 }

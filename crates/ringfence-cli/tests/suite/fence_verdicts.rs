@@ -17,7 +17,7 @@ for_every_launcher! { no_verdict_is_wrong }
 struct Row {
     verdict: Verdict,
     command: &'static str,
-    /// What a launcher says that it does not hold, and the verdict there.
+    /// The code of what a launcher says that it does not hold, and the verdict there.
     unless: Option<(&'static str, Verdict)>,
 }
 
@@ -43,8 +43,8 @@ fn rows() -> Vec<Row> {
             let fields: Vec<&str> = line.split('\t').collect();
             let (who, verdict, command, unless) = match fields[..] {
                 [who, verdict, resource, command] => (who, Verdict::of(verdict, resource), command, None),
-                [who, verdict, resource, command, words, there, instead] => {
-                    let unless = Some((words, Verdict::of(there, instead)));
+                [who, verdict, resource, command, code, there, instead] => {
+                    let unless = Some((code, Verdict::of(there, instead)));
                     (who, Verdict::of(verdict, resource), command, unless)
                 }
                 _ => panic!("neither four nor seven fields: {line}"),
@@ -122,7 +122,7 @@ fn judge(launcher: Launcher, row: &Row) -> Option<String> {
     let ran = room.fenced(&fill(row.command));
     reopen(&room);
     let verdict = match row.unless {
-        Some((words, instead)) if !ran.promises(words) => instead,
+        Some((code, instead)) if !ran.promises(code) => instead,
         _ => row.verdict,
     };
     let resource = verdict.blocked.then(|| fill(verdict.resource));

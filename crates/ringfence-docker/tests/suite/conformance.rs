@@ -99,7 +99,7 @@ fn conforms(kind: Kind, name: &str, guest: &str, excused: &[(&str, &str)], mine:
         // The same names inside as outside, which the cases speak of.
         let docker = json!({ "workdir": options.cwd });
         options.provider_options = provider_options(&engine.host(), docker);
-        options.provider_options["guest"] = json!(guest);
+        options.provider_options.set("guest", json!(guest));
         conformance::run_once(&provider, options, request)
     };
     let base = room();

@@ -17,7 +17,7 @@ fn a_container_that_was_never_set_up_is_made_anew() {
         "echo begun >> /workspace/log; [ -e /workspace/go ] || sleep 3600; echo done >> /workspace/log";
     let options = || {
         let mut options = world.options(json!({ "setupCommand": set_up, "memory": "256M" }));
-        options.provider_options["ledger"] = json!(ledger);
+        options.provider_options.set("ledger", json!(ledger));
         options.hooks.scope_key = Some(format!("agent:halfway-{}", std::process::id()));
         options
     };

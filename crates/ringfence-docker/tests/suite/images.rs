@@ -23,7 +23,7 @@ impl Yard {
 
     fn options(&self, build: Value) -> CreateOptions {
         let mut options = self.world.options(json!({ "image": self.image }));
-        options.provider_options["build"] = build;
+        options.provider_options.set("build", build);
         let told = Arc::clone(&self.told);
         options.hooks.progress = Some(Arc::new(move |line: &str| told.lock().unwrap().push(line.to_owned())));
         options
@@ -83,11 +83,11 @@ fn a_container_that_nobody_used_lately_follows_its_recipe() {
     let says = |build: &Value, key: &str| {
         let mut options = yard.options(build.clone());
         options.hooks.scope_key = Some(key.to_owned());
-        options.provider_options["ledger"] = json!(ledger);
+        options.provider_options.set("ledger", json!(ledger));
         let sandbox = yard.world.create(options).unwrap();
         let said = text(&run(&*sandbox, "cat /usr/note").stdout);
         wait(sandbox.dispose()).unwrap();
-        (said, sandbox.assurance().degraded.iter().any(|note| note.contains("ringfence recreate")))
+        (said, sandbox.assurance().degraded.iter().any(|note| note.text.contains("ringfence recreate")))
     };
     let key = format!("agent:recipe-{}", std::process::id());
     let recipe = |word: &str| json!({ "from": FULL, "run": [format!("echo {word} > /usr/note")] });
@@ -119,7 +119,7 @@ fn what_cannot_be_built_or_fetched_is_said_with_the_reason_and_leaves_nothing() 
     assert!(chain.contains("the disk is on fire") && chain.contains("9"), "{chain}");
     assert!(failed.hints.iter().any(|hint| hint.contains("providerOptions.build")), "{:?}", failed.hints);
     let mut pulled = yard.options(Value::Null);
-    pulled.provider_options["pull"] = json!(true);
+    pulled.provider_options.set("pull", json!(true));
     let error = yard.world.create(pulled).unwrap_err();
     assert!(error.message.contains("cannot be fetched"), "{error}");
     assert!(yard.heard().contains(&format!("pulling {}", yard.image)));

@@ -131,7 +131,7 @@ fn another_configuration_is_a_new_container_unless_the_old_one_is_in_use() {
     let kept = scope.create(json!({ "pidsLimit": 99 })).unwrap();
     assert_eq!(scope.containers(), first);
     let hint = format!("ringfence recreate --agent {}", scope.key.trim_start_matches("agent:"));
-    assert!(kept.assurance().degraded.iter().any(|text| text.contains(&hint)), "{:?}", kept.assurance());
+    assert!(kept.assurance().degraded.iter().any(|lost| lost.text.contains(&hint)), "{:?}", kept.assurance());
     let (old, kept_as) = {
         let hashes = scope.notebook.hashes.lock().unwrap();
         (hashes[0].1.clone(), hashes[1].1.clone())

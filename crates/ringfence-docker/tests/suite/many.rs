@@ -21,7 +21,7 @@ fn fifty_sessions_at_once_have_a_container_each_and_all_are_removed() {
     let ledger = world.project.with_file_name("ledger.db");
     let options = |session: usize| {
         let mut options = world.options(json!({ "memory": "256M" }));
-        options.provider_options["ledger"] = json!(ledger);
+        options.provider_options.set("ledger", json!(ledger));
         options.hooks.scope_key = Some(format!("agent:main:many-{session}-{}", std::process::id()));
         options
     };
@@ -68,7 +68,7 @@ fn whoever_asks_at_once_for_one_scope_gets_one_container() {
         let callers: Vec<_> = (0..6)
             .map(|caller| {
                 let mut options = world.options(json!({ "memory": "256M" }));
-                options.provider_options["ledger"] = json!(ledger);
+                options.provider_options.set("ledger", json!(ledger));
                 options.hooks.scope_key = Some(format!("agent:one-{}", std::process::id()));
                 // Half of them as if they were other processes.
                 let provider = match caller % 2 {

@@ -35,7 +35,8 @@ fn an_image_without_bash_is_used_by_its_own_sh_and_says_what_that_costs() {
         assert_eq!(std::fs::read_to_string(world.project.join("file")).unwrap(), "made\n");
         assert_eq!(result.sandbox, sandbox.assurance());
         assert!(result.sandbox.active && result.sandbox.layers.contains(&Layer::Container));
-        let degraded = result.sandbox.degraded.join("\n");
+        let texts: Vec<&str> = result.sandbox.degraded.iter().map(|lost| lost.text.as_str()).collect();
+        let degraded = texts.join("\n");
         for words in [format!("the image {image} has no /bin/bash").as_str(), "not certain", "exit codes"] {
             assert!(degraded.contains(words), "{degraded}");
         }
@@ -49,21 +50,21 @@ fn an_image_without_bash_is_used_by_its_own_sh_and_says_what_that_costs() {
 fn a_guest_may_be_off_or_required() {
     let Some(world) = World::new() else { return };
     let mut options = world.options(json!({ "image": FULL }));
-    options.provider_options["guest"] = json!("off");
+    options.provider_options.set("guest", json!("off"));
     let sandbox = world.create(options).unwrap();
     assert_eq!(sandbox.assurance().adapter, "docker/sh");
-    assert!(sandbox.assurance().degraded[0].contains("guest is off"), "{:?}", sandbox.assurance());
+    assert!(sandbox.assurance().degraded[0].text.contains("guest is off"), "{:?}", sandbox.assurance());
     assert_eq!(said(&*sandbox, "ls -a / | grep -c ringfence || true"), "0\n", "no guest inside");
     let mut options = world.options(json!({ "image": LEAST }));
-    options.provider_options["guest"] = json!("required");
+    options.provider_options.set("guest", json!("required"));
     let error = world.create(options).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
     assert!(error.message.contains("has no /bin/bash"), "{error}");
     // A program that cannot be one.
     let mut options = world.options(json!({ "image": FULL }));
-    options.provider_options["guestProgram"] = json!("/bin/true");
+    options.provider_options.set("guestProgram", json!("/bin/true"));
     let sandbox = world.create(options).unwrap();
-    assert!(sandbox.assurance().degraded[0].contains("/true is not"), "{:?}", sandbox.assurance());
+    assert!(sandbox.assurance().degraded[0].text.contains("/true is not"), "{:?}", sandbox.assurance());
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn a_guest_that_does_not_start_leaves_the_work_to_the_images_shell() {
     assert!(built.success());
     for scope in [None, Some(format!("agent:unfit-{}", std::process::id()))] {
         let mut options = world.options(json!({ "image": FULL }));
-        options.provider_options["guestProgram"] = json!(busybox);
+        options.provider_options.set("guestProgram", json!(busybox));
         options.hooks.scope_key = scope.clone();
         for _ in 0..2 {
             let sandbox = world.create(options.clone()).unwrap();
@@ -298,7 +299,7 @@ fn a_directory_and_variables_are_for_one_command_and_values_of_the_host_stay_out
             ("MINE", "canary"),
         ];
         options.environment = host.map(|(name, value)| (name.into(), value.into())).into();
-        options.provider_options["workdirFallback"] = json!(true);
+        options.provider_options.set("workdirFallback", json!(true));
         let sandbox = world.create(options).unwrap();
         let seen = said(&*sandbox, "set; export");
         for absent in ["canary", "/host/bin", "/home/ada", "evil.so"] {
@@ -324,7 +325,7 @@ fn a_directory_and_variables_are_for_one_command_and_values_of_the_host_stay_out
         let result = wait(sandbox.execute(nowhere, &|_| ())).unwrap();
         assert_eq!(text(&result.stdout), "/workspace\n", "{image}");
         let warning = result.sandbox.degraded.last().unwrap();
-        assert!(warning.contains("/no such place cannot be used"), "{image}: {warning}");
+        assert!(warning.text.contains("/no such place cannot be used"), "{image}: {warning}");
     }
     // Unless that was asked for, it does not run at all.
     let sandbox = sandbox(&world, BARE);
@@ -367,7 +368,7 @@ fn a_kept_container_whose_rules_are_others_is_made_anew_unless_it_is_in_use() {
     let options = |denied: &[&str]| {
         let mut options = world.options(json!({ "image": LEAST }));
         options.hooks.scope_key = Some(format!("agent:rules-{}", std::process::id()));
-        options.provider_options["ledger"] = json!(ledger);
+        options.provider_options.set("ledger", json!(ledger));
         for name in denied {
             options.policy.filesystem.deny.push(PathRule::built_in(world.project.join(name)));
         }
@@ -383,7 +384,7 @@ fn a_kept_container_whose_rules_are_others_is_made_anew_unless_it_is_in_use() {
     // In use: it stays, and that is said.
     let second = world.create(options(&["plain.txt"])).unwrap();
     assert_eq!(container(), made);
-    assert!(second.assurance().degraded.iter().any(|text| text.contains("ringfence recreate")));
+    assert!(second.assurance().degraded.iter().any(|lost| lost.text.contains("ringfence recreate")));
     wait(first.dispose()).unwrap();
     wait(second.dispose()).unwrap();
     // The same rules: the same container.

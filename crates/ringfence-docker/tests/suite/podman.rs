@@ -78,7 +78,7 @@ fn a_container_of_podman_is_used_again_and_made_anew() {
     let options = |docker: Value| -> CreateOptions {
         let mut options = world.options(docker);
         options.hooks.scope_key = Some(key.clone());
-        options.provider_options["ledger"] = json!(ledger);
+        options.provider_options.set("ledger", json!(ledger));
         options
     };
     let open = |docker: Value| -> Arc<dyn Sandbox> { world.create(options(docker)).unwrap() };
@@ -95,7 +95,7 @@ fn a_container_of_podman_is_used_again_and_made_anew() {
     assert_eq!(id(), first, "the same container");
     wait(again.dispose()).unwrap();
     let hot = open(json!({ "memory": "300M" }));
-    assert!(hot.assurance().degraded.iter().any(|note| note.contains("ringfence recreate")));
+    assert!(hot.assurance().degraded.iter().any(|note| note.text.contains("ringfence recreate")));
     wait(hot.dispose()).unwrap();
     assert_eq!(id(), first, "used a moment ago: kept");
     world.docker(&["stop", "-t", "0", &first]);
@@ -137,7 +137,7 @@ fn podman_builds_images_and_says_what_it_lacks() {
     let error = world.create(options.clone()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.message.contains("is not on this machine"), "{error}");
-    options.provider_options["build"] = json!({ "from": FULL, "run": ["echo built here > /usr/note"] });
+    options.provider_options.set("build", json!({ "from": FULL, "run": ["echo built here > /usr/note"] }));
     let sandbox = world.create(options).unwrap();
     assert_eq!(says(&*sandbox, "cat /usr/note"), "built here\n");
     wait(sandbox.dispose()).unwrap();

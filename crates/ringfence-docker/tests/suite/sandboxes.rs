@@ -26,7 +26,7 @@ fn a_shell_remembers_and_a_refusal_is_exact() {
 fn a_simple_sandbox_has_a_fresh_container_for_each_command() {
     let Some(world) = World::new() else { return };
     let mut options = world.options(json!({ "memory": "128M" }));
-    options.provider_options["life"] = json!("simple");
+    options.provider_options.set("life", json!("simple"));
     let sandbox = world.create(options).unwrap();
     let first = run(
         &*sandbox,

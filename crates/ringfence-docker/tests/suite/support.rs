@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfence_docker::DockerProvider;
 use ringfence_docker::testing::{FULL, TestEngine};
-use ringfence_fence::{BoxFuture, CreateOptions, Provider, Sandbox, wait_for};
+use ringfence_fence::{BoxFuture, CreateOptions, Provider, ProviderOptions, Sandbox, wait_for};
 use ringfence_model::{ExecRequest, ExecResult, PathRule, Policy, Result};
 use serde_json::{Value, json};
 
@@ -73,12 +73,12 @@ impl World {
     }
 }
 
-pub(super) fn provider_options(host: &str, docker: Value) -> Value {
+pub(super) fn provider_options(host: &str, docker: Value) -> ProviderOptions {
     let mut section = json!({ "image": FULL });
     for (key, value) in docker.as_object().unwrap() {
         section[key] = value.clone();
     }
-    json!({ "docker": section, "guestProgram": GUEST, "engine": host })
+    json!({ "docker": section, "guestProgram": GUEST, "engine": host }).into()
 }
 
 pub(super) fn run(sandbox: &dyn Sandbox, command: &str) -> ExecResult {

@@ -34,7 +34,7 @@ impl Stage {
         policy.filesystem.allow_write.push(PathRule::built_in(project.as_path()));
         let mut options = CreateOptions::new(project, policy);
         options.provider_options = provider_options(&self.engine.host(), docker);
-        options.provider_options["ledger"] = json!(self.ledger());
+        options.provider_options.set("ledger", json!(self.ledger()));
         options.hooks.scope_key = Some("agent:trouble".to_owned());
         options
     }

@@ -195,7 +195,7 @@ impl Case {
             cwd: place.project.clone(),
             policy,
             environment,
-            provider_options: serde_json::Value::Null,
+            provider_options: crate::ProviderOptions::None,
             hooks: crate::Hooks::default(),
         };
         let command = match &self.command {

@@ -42,7 +42,7 @@ fn an_execution_comes_back_with_all_its_fields() {
         (Some("local/native"), Some("native"))
     );
     assert_eq!(execution.layers, ["userNamespace", "landlock"]);
-    assert_eq!(execution.degraded, ["no cgroup"]);
+    assert_eq!(execution.degraded, [ringfence_model::Degradation::note("no cgroup")]);
     assert_eq!(execution.duration_ms, Some(3.5));
     assert!(execution.finished_ms.unwrap() >= execution.started_ms);
     assert_eq!(execution.owner_pid, std::process::id());

@@ -68,7 +68,7 @@ pub(crate) fn result(exit_code: i32) -> ExecResult {
             active: true,
             adapter: "local/native".to_owned(),
             layers: vec![Layer::UserNamespace, Layer::Landlock],
-            degraded: vec!["no cgroup".to_owned()],
+            degraded: vec![ringfence_model::Degradation::note("no cgroup")],
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Version;
 use super::group;
+use ringfence_model::LockExt as _;
 use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::cell::LazyCell;
@@ -10,7 +11,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Controller {
@@ -59,7 +60,7 @@ impl Base {
 fn shared(path: &Path, dir: OwnedFd) -> Result<Arc<OwnedFd>, Errno> {
     static OPEN: Mutex<Vec<(PathBuf, Weak<OwnedFd>)>> = Mutex::new(Vec::new());
     let identity = |dir: &OwnedFd| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino));
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = OPEN.locked();
     open.retain(|(_, dir)| dir.strong_count() > 0);
     let known = open.iter().filter(|(known, _)| known == path).find_map(|(_, dir)| dir.upgrade());
     if let Some(known) = known

@@ -7,13 +7,15 @@
 //! would be the parent's.
 //!
 //! All its signals are blocked, it is in a session of its own and holds no descriptor but those it needs, so
-//! only SIGKILL and the end of the machine stop it. What survives even that, [`sweep_stale`] finds.
-//!
-//! [`sweep_stale`]: super::sweep_stale
+//! only SIGKILL and the end of the machine stop it. The first janitor of each program clears up after others that were
+//! stopped so, when its own work is done: nobody waits for that.
 
 use super::find::Base;
 use super::group;
 use super::name::Name;
+use super::sweep;
+use crate::sys;
+use ringfence_model::LockExt as _;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
@@ -21,8 +23,8 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::futex;
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// It is in no hurry to give up on a process that is stuck in the kernel.
@@ -51,6 +53,8 @@ struct Orders {
     parent: Option<RawFd>,
     /// All of these, in ascending order.
     keep: Vec<RawFd>,
+    /// Whether it looks for groups that others left behind.
+    sweeps: bool,
     /// Becomes 1 when it has a descriptor table of its own, if it began with ours.
     apart: AtomicU32,
 }
@@ -77,6 +81,7 @@ impl Janitor {
             bases: numbers[1..=bases.len()].to_vec(),
             parent: numbers.get(bases.len() + 1).copied(),
             keep,
+            sweeps: !SWEPT.swap(true, Ordering::Relaxed),
             apart: AtomicU32::new(u32::from(slots.is_none())),
         });
         let stack = Stack::new()?;
@@ -110,7 +115,7 @@ impl Janitor {
         if let Some(pid) = self.pid {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
-        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaving = LEAVING.locked();
         leaving.push(self);
         leaving.retain_mut(|janitor| !janitor.gone(libc::WNOHANG));
     }
@@ -118,7 +123,7 @@ impl Janitor {
     /// Lets it start, and does not wait for the end; it is reaped later, as those dismissed.
     pub(super) fn leave(self) {
         self.begin();
-        let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaving = LEAVING.locked();
         leaving.retain_mut(|janitor| !janitor.gone(libc::WNOHANG));
         leaving.push(self);
     }
@@ -155,13 +160,16 @@ impl Janitor {
     }
 }
 
+/// One janitor of a program has swept, or will.
+static SWEPT: AtomicBool = AtomicBool::new(false);
+
 /// Those dismissed that may not be gone yet.
 static LEAVING: Mutex<Vec<Janitor>> = Mutex::new(Vec::new());
 
 /// Waits until the processes of all removed groups are gone. They can do nothing any more; this is for
 /// those who count processes.
 pub fn settle() {
-    let leaving = std::mem::take(&mut *LEAVING.lock().unwrap_or_else(PoisonError::into_inner));
+    let leaving = std::mem::take(&mut *LEAVING.locked());
     for mut janitor in leaving {
         janitor.gone(0);
     }
@@ -190,7 +198,7 @@ struct Slots(MutexGuard<'static, Vec<OwnedFd>>);
 impl Slots {
     /// Takes numbers as low as there are, once: the program has fewer descriptors open then than later.
     fn reserve() {
-        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = SLOTS.locked();
         while slots.len() < MOST_KEPT {
             let Ok(slot) = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC) else { return };
             slots.push(slot);
@@ -199,7 +207,7 @@ impl Slots {
 
     /// Copies of these in the slots. None where there is no room.
     fn with(given: &[BorrowedFd<'_>]) -> Option<Self> {
-        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = SLOTS.locked();
         if slots.len() < given.len() {
             return None;
         }
@@ -302,12 +310,16 @@ extern "C" fn run(orders: *mut c_void) -> c_int {
         orders.apart.store(1, Ordering::Release);
         let _ = futex::wake(&orders.apart, futex::Flags::empty(), 1);
     }
-    close_all_but(&orders.keep);
+    // SAFETY: the descriptor table is our own, and nobody in this process uses the others.
+    let _ = unsafe { sys::close_all_but_sorted(&orders.keep) };
     await_sign(orders);
     for &base in &orders.bases {
         // SAFETY: one of the descriptors kept open.
         let base = unsafe { BorrowedFd::borrow_raw(base) };
         let _ = group::remove(base, orders.name.as_c_str(), PATIENCE);
+        if orders.sweeps {
+            sweep::sweep(base, sweep::AGE);
+        }
     }
     0
 }
@@ -319,20 +331,6 @@ fn have_own_table(keep: &[RawFd]) -> bool {
     let flags = libc::CLOSE_RANGE_UNSHARE as usize;
     // SAFETY: the table becomes a copy of its own first; nobody in this process uses what is not in it.
     unsafe { syscalls::raw::syscall3(CLOSE_RANGE, above, u32::MAX as usize, flags) == 0 }
-}
-
-/// Closes every descriptor but these, which are in ascending order.
-fn close_all_but(keep: &[RawFd]) {
-    let mut from: u32 = 0;
-    for keep in keep.iter().map(|fd| fd.cast_unsigned()).chain([u32::MAX]) {
-        if from < keep {
-            // SAFETY: the descriptor table is our own, and nobody in this process uses the others.
-            unsafe {
-                syscalls::raw::syscall3(CLOSE_RANGE, from as usize, keep.wrapping_sub(1) as usize, 0);
-            }
-        }
-        from = keep.wrapping_add(1);
-    }
 }
 
 const CLOSE_RANGE: usize = syscalls::Sysno::close_range as usize;

@@ -25,7 +25,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub use janitor::{Janitor, expect_many, settle};
 pub use name::Name;
-pub use sweep::sweep_stale;
 pub use usage::{Gauge, MemoryUsage, PidsUsage, Reached, Usage};
 
 /// What one tree of processes may use; `None` is no limit.

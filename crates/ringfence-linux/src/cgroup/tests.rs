@@ -1,7 +1,7 @@
 //! Tests that need the inside of the module. They run where groups can be made, and pass elsewhere.
 
 use super::find::{Base, Controller, find};
-use super::sweep::sweep_older_than;
+use super::sweep::sweep;
 use super::*;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -39,15 +39,18 @@ fn groups_of_the_dead_are_swept() {
         std::fs::create_dir(&path).unwrap();
         path
     };
-    let (dead, live) = (make(dead_pid()), make(std::process::id()));
+    let (dead, used, live) = (make(dead_pid()), make(dead_pid()), make(std::process::id()));
     let mut inside = Command::new("sleep").arg("100").spawn().unwrap();
-    std::fs::write(dead.join("cgroup.procs"), inside.id().to_string()).unwrap();
-    sweep_older_than(Duration::from_secs(3600));
+    std::fs::write(used.join("cgroup.procs"), inside.id().to_string()).unwrap();
+    sweep(base.dir.as_fd(), Duration::from_secs(3600));
     assert!(dead.exists(), "too young");
-    let swept = sweep_older_than(Duration::ZERO);
-    assert!(swept.iter().any(|name| dead.ends_with(name)), "{swept:?}");
+    sweep(base.dir.as_fd(), Duration::ZERO);
     assert!(!dead.exists() && live.exists());
-    assert!(!inside.wait().unwrap().success());
+    assert!(used.exists() && inside.try_wait().unwrap().is_none(), "nothing that runs is touched");
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    sweep(base.dir.as_fd(), Duration::ZERO);
+    assert!(!used.exists());
     std::fs::remove_dir(live).unwrap();
 }
 

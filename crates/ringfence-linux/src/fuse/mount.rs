@@ -9,8 +9,8 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::Trap;
+use crate::init::open_target;
 use crate::mounts;
-use crate::stage::open_target;
 use crate::sys::Sys;
 
 /// Opens the kernel's device. It must be opened in the user namespace that mounts it.

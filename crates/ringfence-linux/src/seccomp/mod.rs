@@ -22,8 +22,8 @@ pub use deny::{Entry as DenyEntry, deny_table, refusal, static_program, static_p
 pub use install::{Listener, install, install_listener, notify_supported, set_sync_wake_up};
 pub use libc::sock_filter;
 pub use notify::{
-    Entry as NotifyEntry, Group, NotifySet, Precision, Sends, combined_program, combined_program_for,
-    notify_program, notify_program_for, notify_table,
+    Entry as NotifyEntry, Group, NotifySet, Sends, combined_program, combined_program_for, notify_program,
+    notify_program_for, notify_table,
 };
 pub(crate) use rule::call;
 pub use rule::{Arch, Call, Test, Verdict};

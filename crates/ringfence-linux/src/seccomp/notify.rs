@@ -8,18 +8,7 @@ use super::bpf::Program;
 use super::deny::{self, Told};
 use super::rule::{Arch, Call, Test, Verdict, call};
 use libc::sock_filter;
-
-/// How much the supervisor is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Precision {
-    /// Changes, connections, and every open.
-    #[default]
-    Full,
-    /// Changes and connections.
-    Writes,
-    /// Nothing.
-    Off,
-}
+use ringfence_model::config::Precision;
 
 /// Which calls that send to an address are notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

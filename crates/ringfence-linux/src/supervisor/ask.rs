@@ -12,11 +12,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use ringfence_model::LockExt as _;
 use ringfence_model::{Access, Decision, Grant, GrantScope, Violation};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::guise::umask;
+use super::caller_ids::umask;
 use super::mount_grant::{Namespaces, Prepared};
 use super::{network, notif};
 
@@ -123,7 +124,7 @@ impl Desk {
     /// Waits until every decision that was made is recorded. Questions nobody has answered are not waited for.
     pub(super) fn settle(&self) {
         let (count, changed) = &*self.settling;
-        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = count.locked();
         while *count > 0 {
             count = changed.wait(count).unwrap_or_else(PoisonError::into_inner);
         }
@@ -131,7 +132,7 @@ impl Desk {
 
     fn add_settling(&self, by: isize) {
         let (count, changed) = &*self.settling;
-        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = count.locked();
         *count = count.saturating_add_signed(by);
         changed.notify_all();
     }
@@ -244,7 +245,7 @@ impl Desk {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.locked()
     }
 
     /// Takes away what was shown for a turn that is over.

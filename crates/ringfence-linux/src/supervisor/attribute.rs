@@ -11,8 +11,8 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid
 use rustix::io::Errno;
 
 use super::call::Call;
-use super::deed::{self, Open};
 use super::notif::{self, Notification};
+use super::on_behalf::{self, Open};
 use super::target::{self, Ending, PATH_MAX, Resolved};
 use super::{Answer, Supervisor, git_config, network};
 
@@ -65,7 +65,7 @@ impl Supervisor<'_> {
             }
             there => there?,
         };
-        match deed::kind(&there) {
+        match on_behalf::kind(&there) {
             Some(FileType::Symlink) if operation == Operation::Chmod => return Err(Errno::OPNOTSUPP),
             Some(FileType::Directory) => {}
             _ if self.ending != Ending::Name => return Err(Errno::NOTDIR),
@@ -129,7 +129,7 @@ impl Supervisor<'_> {
             libc::SYS_fchownat => 2,
             _ => 1,
         };
-        let [user, group] = [first, first + 1].map(|index| deed::low(notification.args[index]));
+        let [user, group] = [first, first + 1].map(|index| on_behalf::low(notification.args[index]));
         let (own_user, own_group) = (rustix::process::geteuid(), rustix::process::getegid());
         // The sandbox's user namespace has no other ids.
         let is_known = |id: u32, own: u32| id == u32::MAX || id == own || self.watched.shared.is_some();
@@ -218,7 +218,7 @@ fn set_extended(file: &OwnedFd, notification: &Notification) -> Result<(), Errno
     let size = usize::try_from(size).ok().filter(|size| *size <= LONGEST_VALUE).ok_or(Errno::TOOBIG)?;
     let mut bytes = vec![0; size];
     read_all(notification.tid, value, &mut bytes)?;
-    let flags = XattrFlags::from_bits_retain(deed::low(flags));
+    let flags = XattrFlags::from_bits_retain(on_behalf::low(flags));
     rustix::fs::setxattr(by_descriptor(file), name, &bytes, flags)
 }
 

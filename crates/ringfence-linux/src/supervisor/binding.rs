@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
 
 use super::call::{Call, Last};
-use super::deed::Place;
 use super::network::{self, Address};
 use super::notif::{self, Notification};
+use super::on_behalf::Place;
 use super::target::Resolved;
-use super::{Answer, Supervisor, guise};
+use super::{Answer, Supervisor, caller_ids};
 use crate::sys;
 
 impl Supervisor<'_> {
@@ -61,7 +61,7 @@ impl Supervisor<'_> {
 /// Binds in a directory that no text leads to any more, on a thread that works there: an address is a path, and a
 /// path could lead elsewhere by now.
 fn bind_at(tid: i32, socket: BorrowedFd<'_>, place: &Place) -> Result<(), Errno> {
-    let umask = guise::umask(tid).ok_or(Errno::SRCH)?;
+    let umask = caller_ids::umask(tid).ok_or(Errno::SRCH)?;
     let address = SocketAddrUnix::new(place.name.as_c_str())?;
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, || {

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::kept::Kept;
 use super::notif::{self, Notification};
+use super::pin_cpu::Pinned;
 
 /// Without a call for so long, a single caller goes. Longer than until the next tick of any usual clock: an earlier alarm
 /// would be set anew for each call, which is dear on a virtual machine.
@@ -43,8 +43,8 @@ pub(super) struct Handover {
     /// Whoever waits for an answer is not interrupted before.
     pub(super) uninterrupted: bool,
     /// This thread, and the callers that are here.
-    own: Option<Kept>,
-    callers: Vec<Kept>,
+    own: Option<Pinned>,
+    callers: Vec<Pinned>,
     /// To them.
     handed_over: u32,
     last_call: Instant,
@@ -120,11 +120,11 @@ impl Handover {
 
     fn keep(&mut self, tid: i32) {
         if !self.keeps(tid) {
-            self.callers.extend(Kept::here(Pid::from_raw(tid)));
+            self.callers.extend(Pinned::here(Pid::from_raw(tid)));
         }
         self.handed_over = self.handed_over.saturating_add(1);
         if self.handed_over == STEADY {
-            self.own = Kept::here(None);
+            self.own = Pinned::here(None);
         }
     }
 }
@@ -141,7 +141,7 @@ fn give_in_two_steps(
     file: &OwnedFd,
     cloexec: bool,
 ) -> Result<(), Errno> {
-    let kept = Kept::here(Pid::from_raw(notification.tid));
+    let kept = Pinned::here(Pid::from_raw(notification.tid));
     let added = notif::add(listener, notification.id, file.as_fd(), cloexec);
     drop(kept);
     match added {

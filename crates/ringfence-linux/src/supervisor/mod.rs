@@ -15,31 +15,31 @@ mod attribute;
 mod bare;
 mod binding;
 mod call;
-mod changing;
-mod crowd;
-mod deed;
+mod caller_ids;
+mod describe;
 mod git_config;
-mod guise;
 mod handover;
-mod hidden;
-mod kept;
+mod host_lookup;
+mod judge_change;
 mod mount_grant;
 mod network;
 pub mod notif;
+mod on_behalf;
 mod open_how;
 mod opening;
+mod pin_cpu;
+mod process_limit;
 mod processes;
 mod protected;
 mod question;
 mod reading;
 mod removal;
+mod report_once;
 mod shared;
 mod socket_table;
 mod target;
-mod teller;
 mod tripwire;
 mod walk;
-mod witness;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -54,18 +54,18 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use ask::Ask;
+pub use describe::now_ms;
 pub use git_config::is_harmless as is_harmless_git_config;
+pub use report_once::Reporter;
 pub use shared::Shared;
-pub use teller::Teller;
 pub use tripwire::Tripwire;
-pub use witness::now_ms;
 
 use ask::Desk;
 pub(crate) use call::writes;
 use call::{Call, Last, PathArg};
+use describe::{Denial, Resource};
 use notif::Notification;
 use target::{Ending, PathBuffer, Resolved, Unread, read_path, resolve};
-use witness::{Denial, Resource};
 
 use crate::seccomp::{self, DenyEntry};
 
@@ -91,7 +91,7 @@ pub struct Supervisor<'a> {
     watched: &'a Watched,
     /// The sandbox's root directory, as a place to resolve its paths from.
     root: Option<OwnedFd>,
-    teller: &'a Teller<'a>,
+    reporter: &'a Reporter<'a>,
     /// Where refusals become questions; none when nobody is asked.
     desk: Option<Desk>,
     /// A call that can make a new name was let through.
@@ -101,7 +101,7 @@ pub struct Supervisor<'a> {
     handover: handover::Handover,
     /// The thread that waits.
     tid: i32,
-    keeper: shared::Keeper,
+    subreaper: shared::Subreaper,
     depth: processes::Depth,
     /// What it named, made absolute; and where that leads.
     path: Box<PathBuffer>,
@@ -115,11 +115,11 @@ pub struct Supervisor<'a> {
     reader: Option<OwnedFd>,
     /// Flags and mode behind the pointer of an `openat2`.
     how: (i32, u32),
-    crowd: crowd::Crowd,
+    process_limit: process_limit::ProcessLimit,
     /// Why the path could not be read.
     unread: Option<Errno>,
-    powers: guise::Powers,
-    umask: guise::Umask,
+    powers: caller_ids::Powers,
+    umask: caller_ids::Umask,
     own: removal::Own,
     /// The last verdict was that policy allows it, and not that somebody else refuses it anyway.
     allowed: std::cell::Cell<bool>,
@@ -155,7 +155,7 @@ impl<'a> Supervisor<'a> {
         policy: &'a Filesystem,
         watched: &'a Watched,
         ask: Option<Arc<dyn Ask>>,
-        teller: &'a Teller<'a>,
+        reporter: &'a Reporter<'a>,
     ) -> Self {
         Self {
             desk: ask.map(Desk::new),
@@ -164,10 +164,10 @@ impl<'a> Supervisor<'a> {
             policy,
             watched,
             root: None,
-            teller,
+            reporter,
             handover: handover::Handover::new(watched.placement),
             tid: 0,
-            keeper: shared::Keeper::new(),
+            subreaper: shared::Subreaper::new(),
             depth: processes::Depth::new(),
             path: Box::new(PathBuffer::new()),
             real: Box::new(PathBuffer::new()),
@@ -177,10 +177,10 @@ impl<'a> Supervisor<'a> {
             unnamed: None,
             reader: None,
             how: (0, 0),
-            crowd: crowd::Crowd::default(),
+            process_limit: process_limit::ProcessLimit::default(),
             unread: None,
-            powers: guise::Powers::of_this_thread(),
-            umask: guise::Umask::default(),
+            powers: caller_ids::Powers::of_this_thread(),
+            umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
             allowed: std::cell::Cell::new(false),
         }
@@ -228,13 +228,13 @@ impl<'a> Supervisor<'a> {
             Answer::Later => Ok(()),
             Answer::Deep => notif::refuse(listener, notification.id, Errno::NAMETOOLONG),
             Answer::Refuse(entry) => {
-                self.teller.tell(witness::refused_call(notification.tid, entry));
+                self.reporter.tell(describe::refused_call(notification.tid, entry));
                 notif::refuse(listener, notification.id, Errno::PERM)
             }
             Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
                 Some(violation) => {
                     self.cover_again(notification.tid, &violation);
-                    self.teller.tell(violation);
+                    self.reporter.tell(violation);
                     notif::refuse(listener, notification.id, Errno::ACCESS)
                 }
                 None => Ok(()),
@@ -244,8 +244,8 @@ impl<'a> Supervisor<'a> {
 
     /// Tells of something that is refused to nobody.
     fn notice(&self, tid: i32, denial: Denial) {
-        let violation = witness::violation(tid, denial);
-        self.teller.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
+        let violation = describe::violation(tid, denial);
+        self.reporter.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
     }
 
     fn judge(&mut self, listener: BorrowedFd<'_>, notification: &Notification) -> Answer {
@@ -428,11 +428,11 @@ impl<'a> Supervisor<'a> {
             PathOutcome::Allowed | PathOutcome::Private => Answer::Continue,
             PathOutcome::Denied(reason) => {
                 // Where the host's own permissions refuse as well, the sandbox took nothing away.
-                if reason != DenyReason::Denied && hidden::host_refuses(path, access) {
+                if reason != DenyReason::Denied && host_lookup::host_refuses(path, access) {
                     return Answer::Continue;
                 }
                 let denial = Denial::of_path(operation, path, access, reason, &decision);
-                hidden::refusal(denial, &decision)
+                host_lookup::refusal(denial, &decision)
             }
         }
     }

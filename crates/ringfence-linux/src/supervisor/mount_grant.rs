@@ -24,7 +24,7 @@ use rustix::mount::UnmountFlags;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
-use super::kept::Kept;
+use super::pin_cpu::Pinned;
 use super::socket_table;
 use crate::mounts;
 use crate::plan::BindAccess;
@@ -67,7 +67,8 @@ impl Namespaces {
         let access = if access == Access::Write { BindAccess::ReadWrite } else { BindAccess::ReadOnly };
         let (asked, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (done, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        match sys::clone(0)? {
+        // SAFETY: the child allocates nothing, and ends in its arm.
+        match unsafe { sys::clone(0) }? {
             Cloned::Child => {
                 let report = |outcome: Sys<()>| {
                     let code = outcome.err().map_or(0, Errno::raw_os_error);
@@ -124,7 +125,8 @@ impl Namespaces {
 
     /// Runs `work` in a helper process and waits for it.
     fn helped(&self, work: &dyn Fn(&Self) -> Sys<()>) -> Result<(), Errno> {
-        match sys::clone(0)? {
+        // SAFETY: the child allocates nothing, and ends in its arm.
+        match unsafe { sys::clone(0) }? {
             Cloned::Child => {
                 let code = match work(self) {
                     Ok(()) => 0,
@@ -231,16 +233,16 @@ impl Drop for Prepared {
 /// This thread and a helper of its, which run on one processor only until this is dropped.
 #[derive(Debug)]
 struct Together {
-    _helper: Kept,
-    _own: Kept,
+    _helper: Pinned,
+    _own: Pinned,
 }
 
 impl Together {
     /// None where they cannot be kept here; then it takes longer.
     fn here(helper: Pid) -> Option<Self> {
         // First the one that says where.
-        let own = Kept::here(None)?;
-        Some(Self { _helper: Kept::here(Some(helper))?, _own: own })
+        let own = Pinned::here(None)?;
+        Some(Self { _helper: Pinned::here(Some(helper))?, _own: own })
     }
 }
 
@@ -337,7 +339,9 @@ mod tests {
 
     #[test]
     fn who_was_kept_together_may_go_everywhere_again() {
-        let Ok(Cloned::Parent { pid, pidfd }) = sys::clone(0).map(|cloned| match cloned {
+        // SAFETY: the child does nothing but to yield.
+        let cloned = unsafe { sys::clone(0) };
+        let Ok(Cloned::Parent { pid, pidfd }) = cloned.map(|cloned| match cloned {
             Cloned::Child => loop {
                 rustix::thread::sched_yield();
             },

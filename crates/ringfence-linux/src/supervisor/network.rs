@@ -20,7 +20,7 @@ use super::call::Last;
 use super::mount_grant::Namespaces;
 use super::notif::{self, Notification};
 use super::target::{Resolved, Unread, read_bytes};
-use super::{Answer, Denial, Resource, Supervisor, witness};
+use super::{Answer, Denial, Resource, Supervisor, describe};
 
 pub(super) enum Address {
     Internet(SocketAddr),
@@ -68,7 +68,7 @@ impl Supervisor<'_> {
 
     /// Where no network namespace holds datagrams, nobody gets a socket for them; where they were to go is not known.
     pub(super) fn refuse_datagrams(&self, tid: i32) -> Answer {
-        self.teller.tell(witness::violation(
+        self.reporter.tell(describe::violation(
             tid,
             Denial {
                 operation: Operation::Send,

@@ -33,7 +33,8 @@ pub fn receive(listener: BorrowedFd<'_>) -> Sys<Notification> {
         flags: 0,
         data: libc::seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] },
     };
-    sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut raw)?;
+    // SAFETY: the request's struct.
+    unsafe { sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut raw) }?;
     Ok(Notification {
         id: raw.id,
         tid: i32::try_from(raw.pid).map_err(|_| Errno::SRCH)?,
@@ -59,14 +60,16 @@ pub fn succeed(listener: BorrowedFd<'_>, id: u64, value: i64) -> Sys<()> {
 }
 
 fn respond(listener: BorrowedFd<'_>, mut response: libc::seccomp_notif_resp) -> Sys<()> {
-    sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &mut response).map(drop)
+    // SAFETY: the request's struct.
+    unsafe { sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &mut response) }.map(drop)
 }
 
 /// Whether the caller still waits: what was read from its memory or `/proc` before was its own.
 #[must_use]
 pub fn is_valid(listener: BorrowedFd<'_>, id: u64) -> bool {
     let mut id = id;
-    sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &mut id).is_ok()
+    // SAFETY: the request takes a number of this size.
+    unsafe { sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &mut id) }.is_ok()
 }
 
 /// Answers the call with a copy of `descriptor`, atomically: the caller sees it as the call's result.
@@ -110,5 +113,6 @@ fn put(
         newfd,
         newfd_flags: if cloexec { libc::O_CLOEXEC as u32 } else { 0 },
     };
-    sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_ADDFD, &mut request)
+    // SAFETY: the request's struct.
+    unsafe { sys::ioctl_struct(listener, libc::SECCOMP_IOCTL_NOTIF_ADDFD, &mut request) }
 }

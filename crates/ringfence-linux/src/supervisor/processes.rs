@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::target::Ending;
-use super::{Answer, Supervisor, deed};
+use super::{Answer, Supervisor, on_behalf};
 
 /// How many filters are on the processes inside, at the least.
 pub(super) type Depth = OnceCell<Option<u64>>;
@@ -62,7 +62,7 @@ impl Supervisor<'_> {
                 resolve,
             )?;
             let directory = if self.ending == Ending::Name { 0 } else { libc::O_DIRECTORY };
-            deed::again(&there, flags | directory)
+            on_behalf::again(&there, flags | directory)
         });
         Some(match opened {
             Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),

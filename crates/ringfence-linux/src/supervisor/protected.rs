@@ -10,7 +10,7 @@ use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
 
 use super::call::{Last, PathArg};
 use super::target::Unread;
-use super::{Answer, Denial, Supervisor, hidden};
+use super::{Answer, Denial, Supervisor, host_lookup};
 
 /// The path of what a descriptor of the caller's holds, if it has one.
 fn name_of(tid: i32, descriptor: i32) -> Option<PathBuf> {
@@ -105,7 +105,7 @@ impl Supervisor<'_> {
         if source.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
             return true;
         }
-        let Some(names) = hidden::names_below(source) else { return true };
+        let Some(names) = host_lookup::names_below(source) else { return true };
         names.iter().any(|below| {
             let outcome = self.policy.decide(&target.join(below), Access::Write).outcome;
             outcome == PathOutcome::Denied(DenyReason::Protected)

@@ -8,9 +8,9 @@ use ringfence_model::{DenyReason, Violation};
 use super::Supervisor;
 use super::ask::{Way, Wish};
 use super::call::Call;
+use super::describe::{self, Denial, Resource};
 use super::mount_grant::{self, Namespaces};
 use super::notif::Notification;
-use super::witness::{self, Denial, Resource};
 
 impl Supervisor<'_> {
     /// Makes a question of the refusal. What is not asked about comes back.
@@ -22,7 +22,7 @@ impl Supervisor<'_> {
     ) -> Option<Violation> {
         let access = denial.access;
         let wish = self.wish(notification, &denial);
-        let violation = witness::violation(notification.tid, denial);
+        let violation = describe::violation(notification.tid, denial);
         let listener = self.desk.as_ref().and(wish.as_ref()).and_then(|_| self.shared_listener(listener));
         let (Some(desk), Some(wish), Some(listener)) = (&self.desk, wish, listener) else {
             return Some(violation);

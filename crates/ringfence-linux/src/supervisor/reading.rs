@@ -21,8 +21,8 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::call::{self, Call, Last};
-use super::deed::{self, Open};
 use super::notif::{self, Notification};
+use super::on_behalf::{self, Open};
 use super::target::{self, Ending, Resolved};
 use super::{Answer, Supervisor, handover, network, walk};
 
@@ -53,7 +53,7 @@ impl Supervisor<'_> {
         if !self.powers.stay_low() {
             return None;
         }
-        match deed::open_exactly(self.root.as_ref()?.as_fd(), self.path.as_c_str(), flags) {
+        match on_behalf::open_exactly(self.root.as_ref()?.as_fd(), self.path.as_c_str(), flags) {
             Ok((file, FileType::Fifo)) if flags & libc::O_NONBLOCK == 0 => {
                 // Who waits for a writer counts as a reader already.
                 self.reader = Some(file);
@@ -78,7 +78,7 @@ impl Supervisor<'_> {
     /// Opens `self.path` along links of the system's own, such as those of its libraries, and judges what it got. None when
     /// that is not the system's as well.
     fn open_along_links(&mut self, flags: i32) -> Option<Answer> {
-        let opened = deed::open_along_links(self.root.as_ref()?.as_fd(), self.path.as_c_str(), flags);
+        let opened = on_behalf::open_along_links(self.root.as_ref()?.as_fd(), self.path.as_c_str(), flags);
         let (file, kind) = opened.ok()?;
         target::real_path(&file, &mut self.real)?;
         let decision = self.policy.decide(self.real.as_path(), Access::Read);
@@ -154,7 +154,7 @@ impl Supervisor<'_> {
             Err(Errno::NOENT) => return self.open_again(notification.tid, flags),
             Err(errno) => return Answer::Done(Err(errno)),
         };
-        let kind = deed::kind(&there);
+        let kind = on_behalf::kind(&there);
         if !self.landlock_lets_read(kind) {
             return Answer::Done(Err(Errno::ACCESS));
         }
@@ -203,7 +203,7 @@ impl Supervisor<'_> {
                 std::thread::sleep(PAUSE);
                 if !opened.load(Ordering::Acquire) && !notif::is_valid(listener.as_fd(), id) {
                     // Nobody wants it any more; somebody who writes lets the other thread go.
-                    let _ = deed::again(&there, libc::O_WRONLY | libc::O_NONBLOCK);
+                    let _ = on_behalf::again(&there, libc::O_WRONLY | libc::O_NONBLOCK);
                 }
             }
         };
@@ -272,7 +272,7 @@ fn depends_on_who_looks(path: &Path) -> bool {
 }
 
 fn open_held(held: &OwnedFd, flags: i32) -> Answer {
-    match deed::again(held, flags) {
+    match on_behalf::again(held, flags) {
         Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
         Err(errno) => Answer::Done(Err(errno)),
     }

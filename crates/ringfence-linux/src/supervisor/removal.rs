@@ -19,10 +19,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlag
 use rustix::io::Errno;
 
 use super::call::PathArg;
-use super::deed::Place;
 use super::notif::{self, Notification};
+use super::on_behalf::Place;
 use super::target::{self, Ending, PATH_MAX};
-use super::{Answer, Supervisor, hidden};
+use super::{Answer, Supervisor, host_lookup};
 
 /// A file that is the same one as long as this is equal: numbers are given again, times are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,7 +79,7 @@ impl Supervisor<'_> {
         if !self.holds_protected(source) || source.file_name() == target.file_name() {
             return false;
         }
-        let Some(names) = hidden::names_below(source) else { return true };
+        let Some(names) = host_lookup::names_below(source) else { return true };
         names.iter().map(|below| source.join(below)).any(|path| {
             let outcome = self.policy.decide(&path, Access::Write).outcome;
             outcome == PathOutcome::Denied(DenyReason::Protected) && !self.is_own(&path)

@@ -34,17 +34,17 @@ pub struct Shared {
 }
 
 /// The process between us and the sandbox, once it is known.
-pub(super) type Keeper = OnceCell<Option<Pid>>;
+pub(super) type Subreaper = OnceCell<Option<Pid>>;
 
 impl Supervisor<'_> {
-    fn keeper(&self) -> Option<Pid> {
-        *self.keeper.get_or_init(|| descendants::top(Pid::from_raw(self.tid)?, rustix::process::getpid()))
+    fn subreaper(&self) -> Option<Pid> {
+        *self.subreaper.get_or_init(|| descendants::top(Pid::from_raw(self.tid)?, rustix::process::getpid()))
     }
 
     /// Whether the process is one of the sandbox's.
     pub(super) fn is_inside(&self, pid: i32) -> bool {
         let above = Pid::from_raw(pid).and_then(|pid| descendants::top(pid, rustix::process::getpid()));
-        above.is_some() && above == self.keeper()
+        above.is_some() && above == self.subreaper()
     }
 
     /// Whether Landlock lets the caller read `self.real`, which is what `kind` says.
@@ -85,7 +85,7 @@ impl Supervisor<'_> {
         }
         let replaced = &self.watched.shared.as_ref()?.replaced;
         let (_, content) = replaced.iter().find(|(path, _)| path == self.path.as_path())?;
-        let file = crate::parcel::sealed("ringfence-replaced", content).ok()?;
+        let file = crate::prefork::wire::sealed("ringfence-replaced", content).ok()?;
         Some(Answer::Give(file, flags & libc::O_CLOEXEC != 0))
     }
 
@@ -134,8 +134,8 @@ impl Supervisor<'_> {
         }
         let Ok(below) = self.real.as_path().strip_prefix("/proc") else { return false };
         let number = below.iter().next().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-        // The keeper is no process of the sandbox, although all of those are below it.
-        number.is_some_and(|pid| !self.is_inside(pid) || Pid::from_raw(pid) == self.keeper())
+        // The subreaper is no process of the sandbox, although all of those are below it.
+        number.is_some_and(|pid| !self.is_inside(pid) || Pid::from_raw(pid) == self.subreaper())
     }
 
     /// The kernel would read the address again, and nothing would stand between it and a socket of the host.

@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Operation, PathOutcome, Severity, Violation};
 
-use super::teller::Teller;
-use super::{Answer, Denial, hidden, witness};
+use super::report_once::Reporter;
+use super::{Answer, Denial, describe, host_lookup};
 use crate::fuse::{Attempt, Guard};
 
 /// Hears of every use of a trap.
 #[derive(Debug, Clone, Copy)]
 pub struct Tripwire<'a> {
     pub policy: &'a Filesystem,
-    pub teller: &'a Teller<'a>,
+    pub reporter: &'a Reporter<'a>,
     /// The sandbox's `/proc`, once it is there.
     pub processes: &'a OnceLock<OwnedFd>,
 }
@@ -40,18 +40,18 @@ impl Guard for Tripwire<'_> {
         };
         // A question alone troubles nobody, and where the host refuses as well, the sandbox took nothing away.
         let is_question = operation == Operation::Stat;
-        if reason != DenyReason::Denied && (is_question || hidden::host_refuses(path, access)) {
+        if reason != DenyReason::Denied && (is_question || host_lookup::host_refuses(path, access)) {
             return;
         }
-        if self.teller.knows(operation, &path.to_string_lossy()) {
+        if self.reporter.knows(operation, &path.to_string_lossy()) {
             return;
         }
-        match hidden::refusal(Denial::of_path(operation, path, access, reason, &decision), &decision) {
+        match host_lookup::refusal(Denial::of_path(operation, path, access, reason, &decision), &decision) {
             Answer::Notice(denial) => {
                 let violation = self.violation(tid, denial);
-                self.teller.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
+                self.reporter.tell(Violation { blocked: false, severity: Severity::Low, ..violation });
             }
-            Answer::Deny(denial) => self.teller.tell(self.violation(tid, denial)),
+            Answer::Deny(denial) => self.reporter.tell(self.violation(tid, denial)),
             _ => {}
         }
     }
@@ -59,7 +59,7 @@ impl Guard for Tripwire<'_> {
 
 impl Tripwire<'_> {
     fn violation(&self, tid: i32, denial: Denial) -> Violation {
-        witness::violation_by(&self.process(tid), denial)
+        describe::violation_by(&self.process(tid), denial)
     }
 
     /// Where the process is described that has this number inside.

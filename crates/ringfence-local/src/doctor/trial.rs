@@ -1,7 +1,8 @@
 //! The proof: a real sandbox that runs a real command.
 
 use ringfence_fence::CreateOptions;
-use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result};
+use ringfence_model::config::{LocalOptions, Precision};
+use ringfence_model::{Assurance, Degradation, Error, ErrorKind, ExecRequest, ExecResult, Result};
 
 use super::{Check, Choice, Status};
 use crate::platform::Platform;
@@ -32,7 +33,7 @@ pub(super) fn fence(options: CreateOptions) -> Tried {
                 check(Status::Ok, found)
             } else {
                 check(Status::Degraded, found)
-                    .costs(degraded.join("; "))
+                    .costs(in_words(degraded))
                     .remedy(format!("put right what is missing above, for the launcher {}", best()))
             };
             return Tried { check, launcher: Some(launcher) };
@@ -40,7 +41,8 @@ pub(super) fn fence(options: CreateOptions) -> Tried {
         Err(error) => error.chain(),
     };
     let mut unsupervised = options;
-    unsupervised.provider_options = serde_json::json!({ "precision": "off" });
+    let local = LocalOptions { precision: Precision::Off, ..LocalOptions::default() };
+    unsupervised.provider_options = local.into();
     match start(unsupervised) {
         Ok(result) => Tried {
             check: check(Status::Degraded, format!("only without a supervisor: {failure}"))
@@ -69,7 +71,7 @@ pub(super) fn here(options: Result<CreateOptions>) -> Tried {
             let check = if degraded.is_empty() {
                 check(Status::Ok, place)
             } else {
-                check(Status::Degraded, place).costs(degraded.join("; "))
+                check(Status::Degraded, place).costs(in_words(&degraded))
             };
             Tried { check, launcher: Some(launcher_of(&adapter)) }
         }
@@ -135,4 +137,8 @@ fn blocking(checks: &[Check]) -> Option<String> {
 fn is_lost(check: &Check) -> bool {
     const NO_PART: [&str; 5] = ["bwrap", "docker", "container", "apparmorUserns", "sandboxExec"];
     matches!(check.status, Status::Degraded | Status::Missing) && !NO_PART.contains(&check.id)
+}
+
+fn in_words(degraded: &[Degradation]) -> String {
+    degraded.iter().map(|lost| lost.text.as_str()).collect::<Vec<_>>().join("; ")
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringfence_fence::approval::Settled;
 use ringfence_fence::{
     Approval, Approver, BoxFuture, CreateOptions, Hooks, Jobs, Question, Sandbox, wait_for,
 };
+use ringfence_model::LockExt as _;
 use ringfence_model::{Decision, Error, ErrorKind, ExecEvent, ExecRequest, Result};
 use tokio::sync::oneshot;
 
@@ -86,7 +87,7 @@ impl Mouth {
     fn say(&self, word: &Word) {
         let Ok(mut line) = serde_json::to_vec(word) else { return };
         line.push(b'\n');
-        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = self.0.locked();
         // Whoever stopped listening has closed the input too.
         let _ = out.write_all(&line).and_then(|()| out.flush());
     }
@@ -131,7 +132,7 @@ impl Guest {
             cwd: start.cwd,
             policy: start.policy,
             environment,
-            provider_options: start.options,
+            provider_options: start.options.into(),
             hooks: Hooks {
                 scope_key: None,
                 progress: None,
@@ -180,7 +181,7 @@ impl Guest {
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Option<String>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.locked()
     }
 
     fn shell(&self, name: Option<&str>) -> Result<Arc<dyn Sandbox>> {
@@ -266,7 +267,7 @@ impl Counter {
     }
 
     fn answer(&self, question: u64, decision: Decision) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&question);
+        let waiting = self.waiting.locked().remove(&question);
         if let Some(waiting) = waiting {
             // The clock may have answered.
             let _ = waiting.send(decision);
@@ -274,7 +275,7 @@ impl Counter {
     }
 
     fn settled(&self, settled: &Settled) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.locked();
         // The answer may have changed what the question offers, not what it is about.
         let about = |question: &Question| {
             let violation = &question.violation;
@@ -284,7 +285,7 @@ impl Counter {
         let Some(at) = asked.iter().position(|(question, _)| about(question) == its) else { return };
         let (_, question) = asked.swap_remove(at);
         drop(asked);
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&question);
+        self.waiting.locked().remove(&question);
         self.mouth.say(&Word::Settled { question, problem: settled.problem.clone() });
     }
 }
@@ -293,8 +294,8 @@ impl Approver for Counter {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Decision> {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let (tell, told) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, tell);
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((question.clone(), number));
+        self.waiting.locked().insert(number, tell);
+        self.asked.locked().push((question.clone(), number));
         self.mouth.say(&Word::Question {
             question: number,
             violation: Box::new(question.violation.clone()),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use ringfence_fence::Approval;
 use ringfence_fence::approval::AskAbout;
 use ringfence_fence::approve::Answered;
+use ringfence_model::config::LocalOptions;
 use ringfence_model::{
     Assurance, Command, Decision, Error, ErrorKind, ExecRequest, ExecResult, Grant, Policy, Stdin,
     TerminalSize, Violation,
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::job_wire::{JobAnswer, JobCall};
 
 /// Said first by both sides; those who differ do not understand each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a guest is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -59,7 +60,7 @@ pub struct Start {
     /// Added to the guest's own environment, of which the policy lets some names through.
     pub environment: BTreeMap<String, String>,
     /// For the local fence.
-    pub options: serde_json::Value,
+    pub options: LocalOptions,
     /// Whether anybody is asked about refusals, about which, and how long.
     #[serde(default)]
     pub ask: Option<Ask>,

@@ -4,15 +4,16 @@
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ringfence_fence::EventSink;
 use ringfence_linux::cgroup::{Gauge, Reached};
+use ringfence_linux::host_loop::Outcome;
 use ringfence_linux::launch::{Door, LaunchError, Stdio};
 use ringfence_linux::plan::Exec;
-use ringfence_linux::warden::Outcome;
+use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::termios::Winsize;
 
@@ -56,7 +57,7 @@ struct Meter(Mutex<Option<(Gauge, Reached)>>);
 
 impl Meter {
     fn lock(&self) -> MutexGuard<'_, Option<(Gauge, Reached)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     /// What was reached since the last time.
@@ -92,7 +93,7 @@ impl House {
     }
 
     pub(crate) fn open(&self, wing: Wing) -> Result<()> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.locked();
         let house = match running.take() {
             Some(house) if !house.thread.is_finished() => house,
             _ => self.build()?,
@@ -104,7 +105,7 @@ impl House {
 
     /// Ends everything inside. The next run builds it anew.
     pub(crate) fn close(&self) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.running.locked().take();
         if let Some(Running { orders, thread }) = running {
             let _ = orders.send(Order::Close);
             let _ = thread.join();

@@ -18,11 +18,14 @@ mod run;
 mod wrapper;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ringfence_fence::{CreateOptions, EventSink};
+use ringfence_model::LockExt as _;
 use ringfence_model::config::Precision;
-use ringfence_model::{Assurance, ExecRequest, ExecResult, Policy, PolicyMode, Result};
+use ringfence_model::{
+    Assurance, Degradation, DegradationCode as Code, ExecRequest, ExecResult, Policy, PolicyMode, Result,
+};
 use ringfence_seatbelt::{Adapter, MacEnv, render};
 
 use crate::approval::Approval;
@@ -38,12 +41,21 @@ use wrapper::Wrapper;
 const ADAPTER: &str = "local/seatbelt";
 
 /// What macOS does not promise, whatever the policy.
-const NOT_PROMISED: [&str; 3] = [
-    "no private mounts: the home directory and the place for temporary files are directories of the host, \
+const NOT_PROMISED: [(Code, &str); 3] = [
+    (
+        Code::NoPrivateMounts,
+        "no private mounts: the home directory and the place for temporary files are directories of the host, \
      removed at the end; /tmp itself is refused",
-    "no process namespace: processes of the host are visible, and one that starts a session of its own can \
+    ),
+    (
+        Code::NoProcessNamespace,
+        "no process namespace: processes of the host are visible, and one that starts a session of its own can \
      outlive the command",
-    "no live approval: macOS cannot hold a call, so nobody is asked while the command runs",
+    ),
+    (
+        Code::NoLiveApproval,
+        "no live approval: macOS cannot hold a call, so nobody is asked while the command runs",
+    ),
 ];
 
 /// A fence that is ready to be used: the policy is completed once and reused for each run.
@@ -66,7 +78,7 @@ impl Seatbelt {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
-        let settings = Options::read(&options.provider_options)?;
+        let settings = Options::new(options.provider_options.local()?)?;
         let Completed { policy, .. } = complete::complete_for(&system::MACOS, options.policy, &cwd, &host);
         let wrapper = Wrapper::new(&policy.limits);
         let mut fence = Self {
@@ -116,23 +128,29 @@ impl Seatbelt {
     /// Which layers hold, as far as it is known before the next run.
     #[must_use]
     pub fn assurance(&self) -> Assurance {
-        let mut degraded: Vec<String> = NOT_PROMISED.map(str::to_owned).to_vec();
+        let mut degraded = NOT_PROMISED.map(|(code, text)| Degradation::new(code, text)).to_vec();
         degraded.extend(self.wrapper.degraded.iter().cloned());
         if !self.options.is_systems_own() {
             let program = self.options.program.display();
-            degraded.push(format!("the profile is handed to {program}, which may do anything with it"));
+            let text = format!("the profile is handed to {program}, which may do anything with it");
+            degraded.push(Degradation::new(Code::OtherProgram, text));
         }
         match self.options.precision {
             Precision::Full => {}
-            Precision::Writes => degraded.push("precision writes: refused reads are not reported".to_owned()),
-            Precision::Off => degraded.push("precision off: nothing that is refused is reported".to_owned()),
+            Precision::Writes => degraded
+                .push(Degradation::new(Code::Precision, "precision writes: refused reads are not reported")),
+            Precision::Off => degraded.push(Degradation::new(
+                Code::Precision,
+                "precision off: nothing that is refused is reported",
+            )),
         }
-        if let Some(problem) = &*self.log_problem.lock().unwrap_or_else(PoisonError::into_inner) {
-            degraded.push(format!(
+        if let Some(problem) = &*self.log_problem.locked() {
+            let text = format!(
                 "the kernel's log cannot be read ({problem}): refusals are guessed from what the command says"
-            ));
+            );
+            degraded.push(Degradation::new(Code::NoLog, text));
         }
-        degraded.extend(self.notes.iter().cloned());
+        degraded.extend(self.notes.iter().map(Degradation::note));
         Assurance {
             requested: PolicyMode::Restricted,
             effective: PolicyMode::Restricted,
@@ -144,7 +162,7 @@ impl Seatbelt {
     }
 
     fn set_log_problem(&self, problem: Option<String>) {
-        *self.log_problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        *self.log_problem.locked() = problem;
     }
 
     /// Where the sandbox's own directory and the profile are made.

@@ -1,13 +1,11 @@
-//! The provider's own section of the configuration, as far as Seatbelt is concerned.
+//! What the provider is told besides the policy, as far as Seatbelt is concerned.
 
 use std::path::{Path, PathBuf};
 
-use ringfence_model::config::Precision;
+use ringfence_model::config::{Launcher, LocalOptions, Precision, SeatbeltOptions};
 use ringfence_model::{Error, ErrorKind, Layer, Result};
 use ringfence_seatbelt::Mode;
 use ringfence_seatbelt::adapter::SANDBOX_EXEC;
-use serde::Deserialize;
-use serde_json::Value;
 
 /// The layers of this fence.
 pub(super) const LAYERS: [Layer; 2] = [Layer::Seatbelt, Layer::Rlimits];
@@ -24,39 +22,18 @@ pub(super) struct Options {
     pub(super) precision: Precision,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Section {
-    precision: Option<Precision>,
-    launcher: Option<String>,
-    require: Option<Vec<String>>,
-    seatbelt: Option<SeatbeltSection>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct SeatbeltSection {
-    program: Option<PathBuf>,
-    log: Option<PathBuf>,
-    mode: Option<String>,
-    profile: Option<String>,
-}
-
 impl Options {
-    pub(super) fn read(options: &Value) -> Result<Self> {
-        let section: Option<Section> = serde_json::from_value(options.clone()).map_err(|error| {
-            Error::new(ErrorKind::InvalidConfig, format!("the options of the local fence are wrong: {error}"))
-        })?;
-        let Section { precision, launcher, require, seatbelt } = section.unwrap_or_default();
-        if let Some(launcher) = launcher.filter(|launcher| !["auto", "seatbelt"].contains(&launcher.as_str()))
-        {
-            let message = format!("the launcher {launcher} does not exist on this system; it has seatbelt");
+    pub(super) fn new(options: LocalOptions) -> Result<Self> {
+        let LocalOptions { precision, launcher, require, seatbelt, .. } = options;
+        if !matches!(launcher, Launcher::Auto | Launcher::Seatbelt) {
+            let message =
+                format!("the launcher {} does not exist on this system; it has seatbelt", launcher.name());
             return Err(
                 Error::new(ErrorKind::SandboxDenied, message).hint("use the launcher auto or seatbelt")
             );
         }
-        refuse_unless_held(&require.unwrap_or_default())?;
-        let SeatbeltSection { program, log, mode, profile } = seatbelt.unwrap_or_default();
+        refuse_unless_held(&require)?;
+        let SeatbeltOptions { program, log, mode, profile } = seatbelt;
         let mode = match (profile, mode) {
             (Some(profile), _) => Mode::Custom(profile),
             (None, Some(name)) => name.parse()?,
@@ -70,7 +47,7 @@ impl Options {
             program: program.unwrap_or_else(|| SANDBOX_EXEC.into()),
             log: log.unwrap_or_else(|| LOG.into()),
             mode,
-            precision: precision.unwrap_or_default(),
+            precision,
         })
     }
 
@@ -98,11 +75,20 @@ fn refuse_unless_held(required: &[String]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    fn seatbelt(mode: &str) -> LocalOptions {
+        let seatbelt = SeatbeltOptions { mode: Some(mode.to_owned()), ..SeatbeltOptions::default() };
+        LocalOptions { seatbelt, ..LocalOptions::default() }
+    }
+
+    fn requiring(names: &[&str]) -> LocalOptions {
+        let require = names.iter().map(ToString::to_string).collect();
+        LocalOptions { require, launcher: Launcher::Seatbelt, ..LocalOptions::default() }
+    }
 
     #[test]
     fn nothing_said_is_the_systems_own_program_and_the_whole_policy() {
-        let options = Options::read(&Value::Null).unwrap();
+        let options = Options::new(LocalOptions::default()).unwrap();
         assert!(options.is_systems_own());
         assert_eq!(options.mode, Mode::Strict);
         assert_eq!(options.precision, Precision::Full);
@@ -111,25 +97,22 @@ mod tests {
     #[test]
     fn a_fence_that_is_none_or_of_another_system_is_denied() {
         for options in [
-            json!({ "launcher": "native" }),
-            json!({ "launcher": "bwrap" }),
-            json!({ "seatbelt": { "mode": "disabled" } }),
-            json!({ "require": ["seatbelt", "mount-namespace"] }),
+            LocalOptions { launcher: Launcher::Native, ..LocalOptions::default() },
+            LocalOptions { launcher: Launcher::Bwrap, ..LocalOptions::default() },
+            seatbelt("disabled"),
+            requiring(&["seatbelt", "mount-namespace"]),
         ] {
-            assert_eq!(Options::read(&options).unwrap_err().kind, ErrorKind::SandboxDenied, "{options}");
+            assert_eq!(
+                Options::new(options.clone()).unwrap_err().kind,
+                ErrorKind::SandboxDenied,
+                "{options:?}"
+            );
         }
-        assert!(Options::read(&json!({ "launcher": "seatbelt", "require": ["Seatbelt"] })).is_ok());
+        assert!(Options::new(requiring(&["Seatbelt"])).is_ok());
     }
 
     #[test]
-    fn unknown_words_are_refused() {
-        for options in [
-            json!({ "precision": "most" }),
-            json!({ "seatbelt": { "profil": "" } }),
-            json!({ "seatbelt": { "mode": "loose" } }),
-        ] {
-            let kind = Options::read(&options).unwrap_err().kind;
-            assert!(matches!(kind, ErrorKind::InvalidConfig | ErrorKind::Validation), "{options}");
-        }
+    fn unknown_modes_are_refused() {
+        assert_eq!(Options::new(seatbelt("loose")).unwrap_err().kind, ErrorKind::Validation);
     }
 }

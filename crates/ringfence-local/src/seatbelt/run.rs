@@ -6,11 +6,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::EventSink;
+use ringfence_model::LockExt as _;
 use ringfence_model::config::Precision;
 use ringfence_model::{
     Access, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Filesystem, Result, Stdin, Usage,
@@ -113,7 +114,7 @@ impl<'a> Run<'a> {
     pub(super) fn execute(self, streams: Streams<'_>, events: EventSink<'_>) -> Result<ExecResult> {
         let report = |violation: Violation| {
             events(ExecEvent::Violation(Box::new(violation.clone())));
-            self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
+            self.violations.locked().push(violation);
         };
         let (end, output) = self.listening(&report, || match streams {
             Streams::Inherit(fds) => Ok((self.inherited(fds)?, Collected::default())),
@@ -285,8 +286,7 @@ impl<'a> Run<'a> {
         {
             report(violation);
         }
-        let mut violations =
-            std::mem::take(&mut *self.violations.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut violations = std::mem::take(&mut *self.violations.locked());
         // Programs ask for services of the system all the time and do without them.
         let decisive: Vec<Violation> = violations
             .iter()

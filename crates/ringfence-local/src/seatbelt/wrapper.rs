@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use ringfence_model::Limits;
+use ringfence_model::{Degradation, DegradationCode, Limits};
 use ringfence_seatbelt::adapter::SHELL;
 use rustix::process::{Resource, getrlimit};
 
@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 pub(super) struct Wrapper {
     /// `-S -t 60`, in the order in which they can be set.
     settings: Vec<String>,
-    pub(super) degraded: Vec<String>,
+    pub(super) degraded: Vec<Degradation>,
 }
 
 impl Wrapper {
@@ -26,13 +26,16 @@ impl Wrapper {
         // The last one: with few descriptors the shell itself could not go on.
         wrapper.limit(Resource::Nofile, 'n', 1, limits.max_open_files, 0);
         if limits.max_memory_bytes.is_some() {
-            wrapper.degraded.push("memory is not limited: macOS has no limit that holds".to_owned());
+            wrapper.degraded.push(Degradation::new(
+                DegradationCode::MemoryLimit,
+                "memory is not limited: macOS has no limit that holds",
+            ));
         }
         if limits.max_processes.is_some() {
-            wrapper.degraded.push(
-                "the number of processes is not limited: macOS counts all processes of the user together"
-                    .to_owned(),
-            );
+            wrapper.degraded.push(Degradation::new(
+                DegradationCode::ProcessLimit,
+                "the number of processes is not limited: macOS counts all processes of the user together",
+            ));
         }
         wrapper
     }
@@ -120,7 +123,7 @@ mod tests {
         for setting in ["-S -t 5", "-H -t 6", "-S -f 2", "-H -f 2", "-S -n 20", "-H -n 20"] {
             assert!(wrapper.settings.iter().any(|set| set == setting), "{setting} in {:?}", wrapper.settings);
         }
-        assert_eq!(wrapper.degraded.len(), 2);
-        assert!(wrapper.degraded[0].starts_with("memory") && wrapper.degraded[1].contains("processes"));
+        let codes: Vec<DegradationCode> = wrapper.degraded.iter().map(|lost| lost.code).collect();
+        assert_eq!(codes, [DegradationCode::MemoryLimit, DegradationCode::ProcessLimit]);
     }
 }

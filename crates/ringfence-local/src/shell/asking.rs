@@ -1,10 +1,11 @@
 //! Who is asked, on behalf of which command.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ringfence_fence::BoxFuture;
 use ringfence_fence::approve::{Approver, Question};
+use ringfence_model::LockExt as _;
 use ringfence_model::{Decision, Grant};
 
 use crate::approval::Approval;
@@ -38,7 +39,7 @@ impl Desk {
     pub(crate) fn turn_to(&self, command: &str, call: Option<&str>) {
         self.turn.fetch_add(1, Ordering::AcqRel);
         let now = (command.to_owned(), call.map(str::to_owned));
-        *self.command.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        *self.command.locked() = now;
     }
 
     /// For one sandbox, whose refusals go to `feed`.
@@ -63,14 +64,14 @@ impl Desk {
     }
 
     fn keep(&self, grant: &Grant) {
-        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut granted = self.granted.locked();
         if !granted.contains(grant) {
             granted.push(grant.clone());
         }
     }
 
     fn has_granted(&self, wanted: &Grant) -> bool {
-        let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let granted = self.granted.locked();
         granted.iter().any(|grant| {
             let covers =
                 grant.path == wanted.path || (grant.recursive && wanted.path.starts_with(&grant.path));
@@ -85,7 +86,7 @@ impl Approver for Desk {
             if self.has_granted(&question.grant) {
                 return Decision::AllowSession;
             }
-            let (command, call) = self.command.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (command, call) = self.command.locked().clone();
             let question = Question { command, call, ..question.clone() };
             match self.approval.approver.ask(&question).await {
                 // The command ends; its shell need not.

@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::jobs::{JobInfo, JobOutput, JobState, TerminalSize};
-use ringfence_linux::warden::GRACE;
+use ringfence_linux::host_loop::GRACE;
+use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecRequest, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -237,7 +238,7 @@ impl Jobs {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Job>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.locked()
     }
 }
 
@@ -266,7 +267,7 @@ fn forget_old(jobs: &mut BTreeMap<u64, Arc<Job>>) {
 
 impl Job {
     fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.locked()
     }
 
     fn info(&self) -> JobInfo {
@@ -281,7 +282,7 @@ impl Job {
 
     fn write(&self, mut bytes: &[u8]) -> Result<()> {
         let gone = || Error::new(ErrorKind::NotFound, format!("job-{} takes no more input", self.number));
-        let input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+        let input = self.input.locked();
         let input = input.as_ref().ok_or_else(gone)?;
         let deadline = Instant::now() + UNREAD;
         while !bytes.is_empty() {
@@ -302,7 +303,7 @@ impl Job {
     }
 
     fn close_input(&self) {
-        *self.input.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.input.locked() = None;
     }
 
     /// Its bash hears what would end it; anything else is for what it started.

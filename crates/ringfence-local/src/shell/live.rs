@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_linux::plan::{LOWEST_SOURCE, Passed};
+use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -55,7 +56,7 @@ impl Feed {
     }
 
     fn report(&self, violation: Violation) {
-        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut decided = self.decided.locked();
         if let Some(index) = decided.iter().position(|known| *known == violation) {
             decided.remove(index);
             return;
@@ -64,12 +65,12 @@ impl Feed {
     }
 
     pub(crate) fn report_once(&self, violation: Violation) {
-        self.decided.lock().unwrap_or_else(PoisonError::into_inner).push(violation.clone());
+        self.decided.locked().push(violation.clone());
         self.push(violation);
     }
 
     fn push(&self, violation: Violation) {
-        let mut waiting = self.violations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.violations.locked();
         if waiting.len() < MOST_WAITING && !waiting.iter().any(|known| known.is_same_refusal(&violation)) {
             waiting.push(violation);
         }
@@ -78,7 +79,7 @@ impl Feed {
     }
 
     pub(crate) fn take(&self) -> Vec<Violation> {
-        std::mem::take(&mut *self.violations.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.violations.locked())
     }
 
     /// Whether everything inside has ended.

@@ -7,10 +7,11 @@
 //! bash, which has the other ends from the beginning.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 
 use ringfence_model::ExecEvent;
+use ringfence_model::LockExt as _;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -64,7 +65,7 @@ impl std::fmt::Debug for Lent {
 
 impl Pair {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Lent> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lent.locked()
     }
 
     /// Our ends; of a pair that was never [chosen](Outputs::choose) there may be none.
@@ -194,7 +195,7 @@ impl Outputs {
         }
         self.pair(number).lock().to = Some(Arc::clone(to));
         self.shared.wake();
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = self.reader.locked();
         if reader.is_none() {
             // Where the jobs have used up all processes there is no reader yet; the next command starts one.
             *reader = self.shared.start_reader();
@@ -213,7 +214,7 @@ impl Outputs {
     pub(crate) fn close(&self) {
         self.shared.over.store(true, std::sync::atomic::Ordering::Release);
         self.shared.wake();
-        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reader = self.reader.locked().take();
         if let Some(reader) = reader {
             let _ = reader.join();
         }

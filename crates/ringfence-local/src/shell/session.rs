@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::{Background, EventSink, Ticket};
+use ringfence_model::LockExt as _;
 use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin, Usage};
 
 use crate::approval::Approval;
@@ -86,7 +87,7 @@ impl Control {
     }
 
     fn current(&self) -> MutexGuard<'_, Option<Ticket>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.locked()
     }
 }
 
@@ -265,7 +266,7 @@ impl Shell {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.locked()
     }
 
     /// Puts a new bash in the place of one that is gone or spoiled; which outputs to use, and whether
@@ -322,7 +323,7 @@ impl Shell {
             restarted: replaced || !matches!(end, End::Reported(_)),
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,
             usage: Usage::default(),
-            sandbox: self.home.native().assurance(),
+            sandbox: self.home.native().assurance_of_command(),
         }
     }
 }

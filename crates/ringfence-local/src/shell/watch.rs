@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ringfence_fence::EventSink;
-use ringfence_linux::warden::GRACE;
+use ringfence_linux::host_loop::GRACE;
 use ringfence_model::{ExecEvent, Violation};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -9,7 +9,7 @@ use serde_json::json;
 pub(super) const STAGE: &str = env!("CARGO_BIN_EXE_ringfence-stage");
 
 fn by(launcher: &str, mut options: CreateOptions, request: &ExecRequest) -> Result<ExecResult> {
-    options.provider_options = json!({ "launcher": launcher, "stage": STAGE });
+    options.provider_options = json!({ "launcher": launcher, "stage": STAGE }).into();
     Native::prepare(options)?.run(request, Streams::Capture, &|_| ())
 }
 
@@ -21,7 +21,7 @@ fn options(project: &std::path::Path, provider: serde_json::Value) -> CreateOpti
         cwd: project.to_owned(),
         policy,
         environment: std::env::vars_os().collect(),
-        provider_options: provider,
+        provider_options: provider.into(),
         hooks: Default::default(),
     }
 }
@@ -73,7 +73,7 @@ fn nobody_gets_network_only_for_a_whole_fence() {
     let native = Native::prepare(options(project.path(), json!({ "launcher": "network-only" }))).unwrap();
     let assurance = native.assurance();
     assert_eq!(assurance.effective, ringfence_model::PolicyMode::None);
-    assert!(assurance.degraded[0].contains("NETWORK ONLY"), "{assurance:?}");
+    assert_eq!(assurance.degraded[0].code, ringfence_model::DegradationCode::NetworkOnly);
     let script = "exec 3<>/dev/tcp/192.0.2.1/80 && echo reached; ip -o link 2>/dev/null | wc -l";
     let result = native.run(&ExecRequest::shell(script), Streams::Capture, &|_| ()).unwrap();
     assert!(!String::from_utf8_lossy(&result.stdout).contains("reached"), "{result:?}");

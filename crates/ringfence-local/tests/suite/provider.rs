@@ -186,7 +186,8 @@ fn shells_by_name_have_their_own_state_and_end_with_the_sandbox() {
 fn a_sandbox_that_cannot_be_made_as_asked_is_an_error() {
     let project = tempfile::tempdir().unwrap();
     let mut options = options(project.path());
-    options.provider_options = serde_json::json!({ "launcher": "bwrap", "bwrapPath": "/no/such/bwrap" });
+    options.provider_options =
+        serde_json::json!({ "launcher": "bwrap", "bwrapPath": "/no/such/bwrap" }).into();
     let provider = LocalProvider::new();
     let error = done(provider.create(options)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::SandboxDenied, "{}", error.chain());
@@ -212,7 +213,7 @@ fn everything_can_be_shown_and_what_is_private_or_denied_is_not() {
         let project = tempfile::tempdir().unwrap();
         let mut options = options(project.path());
         options.policy.filesystem.allow_read.push(PathRule::built_in("/"));
-        options.provider_options = serde_json::json!({ "launcher": launcher, "stage": STAGE });
+        options.provider_options = serde_json::json!({ "launcher": launcher, "stage": STAGE }).into();
         let sandbox = match done(LocalProvider::new().create(options)) {
             Ok(sandbox) => sandbox,
             Err(error) if error.message.contains("is not possible here") => {

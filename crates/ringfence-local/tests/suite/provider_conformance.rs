@@ -9,7 +9,7 @@ use serde_json::json;
 use super::launchers::{STAGE, conforms, of_landlock};
 
 fn by(launcher: &str, mut options: CreateOptions, request: &ExecRequest) -> Result<ExecResult> {
-    options.provider_options = json!({ "launcher": launcher, "stage": STAGE });
+    options.provider_options = json!({ "launcher": launcher, "stage": STAGE }).into();
     conformance::run_once(&LocalProvider::new(), options, request)
 }
 

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use ringfence_fence::CreateOptions;
+use ringfence_fence::{CreateOptions, ProviderOptions};
 use ringfence_local::seatbelt::Seatbelt;
 use ringfence_local::{CallersTerminal, Streams};
 use ringfence_model::{
     Command, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Limits, PathRule, Policy, PolicyMode,
     Result, Stdin,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Remembers what it was given, and runs the command without any fence.
 const STAND_IN: &str = r#"[ "$1" = -f ] || exit 64
@@ -78,7 +78,8 @@ impl Place {
             hooks: Default::default(),
             provider_options: json!({
                 "seatbelt": { "program": self.root.join("sandbox-exec"), "log": self.root.join("log") }
-            }),
+            })
+            .into(),
         }
     }
 
@@ -376,10 +377,16 @@ fn a_tool_that_cannot_be_started_leaves_nothing() {
 fn without_the_tool_nothing_runs() {
     let place = Place::new();
     let mut options = place.options();
-    options.provider_options = Value::Null;
+    options.provider_options = ProviderOptions::None;
     let error = Seatbelt::prepare(options).unwrap_err();
     assert_eq!(error.kind, ErrorKind::SandboxDenied);
     assert!(error.message.contains("/usr/bin/sandbox-exec is missing"), "{error}");
+}
+
+fn with_profile(options: ProviderOptions, profile: &str) -> ProviderOptions {
+    let mut local = options.local().unwrap();
+    local.seatbelt.profile = Some(profile.to_owned());
+    local.into()
 }
 
 #[test]
@@ -387,14 +394,14 @@ fn a_given_profile_is_handed_on_as_it_is() {
     let place = Place::new();
     let profile = "(version 1)\n(allow default)\n";
     let mut options = place.options();
-    options.provider_options["seatbelt"]["profile"] = json!(profile);
+    options.provider_options = with_profile(options.provider_options, profile);
     let fence = Seatbelt::prepare(options).unwrap();
     let result = fence.run(&ExecRequest::shell("exit 4"), Streams::Capture, &|_| ()).unwrap();
     assert_eq!(result.exit_code, 4);
     assert_eq!(place.written("profile.sb"), profile);
-    assert!(result.sandbox.degraded.iter().any(|lost| lost.contains("written by hand")));
+    assert!(result.sandbox.degraded.iter().any(|lost| lost.text.contains("written by hand")));
     let mut options = place.options();
-    options.provider_options["seatbelt"]["profile"] = json!(" ");
+    options.provider_options = with_profile(options.provider_options, " ");
     assert_eq!(Seatbelt::prepare(options).unwrap_err().kind, ErrorKind::InvalidConfig);
 }
 
@@ -418,7 +425,11 @@ fn what_is_not_promised_is_said() {
         "log cannot be read",
         "sandbox-exec, which may do anything",
     ] {
-        assert!(sandbox.degraded.iter().any(|text| text.contains(lost)), "{lost}: {:?}", sandbox.degraded);
+        assert!(
+            sandbox.degraded.iter().any(|degraded| degraded.text.contains(lost)),
+            "{lost}: {:?}",
+            sandbox.degraded
+        );
     }
 }
 

@@ -42,7 +42,7 @@ sleep 600"#
     // On the deny list: told although the command succeeded.
     assert_eq!((result.exit_code, result.blocked), (0, true));
     assert_eq!(result.blocked_resource, Some(secret));
-    assert!(!result.sandbox.degraded.iter().any(|lost| lost.contains("log cannot be read")));
+    assert!(!result.sandbox.degraded.iter().any(|lost| lost.text.contains("log cannot be read")));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn without_the_log_the_commands_words_are_uncertain() {
     assert_eq!(result.blocked_resource, Some(place.seen("home/.ssh/id")));
     assert_eq!(result.violations.len(), 1);
     assert!(!result.violations[0].certain);
-    assert!(result.sandbox.degraded.iter().any(|lost| lost.contains("Must be admin")));
+    assert!(result.sandbox.degraded.iter().any(|lost| lost.text.contains("Must be admin")));
     assert!(!place.shell(&words.replace("exit 1", "exit 0")).blocked, "it succeeded");
     let own = format!("cat: {}: Operation not permitted", place.root.join("project/x").display());
     assert!(!place.shell(&format!("echo '{own}' >&2; exit 1")).blocked, "the policy allows that");
@@ -81,7 +81,7 @@ fn no_precision_listens_to_nothing() {
     let place = Place::new();
     place.script("log", "touch \"$HERE/listened\"");
     let mut options = place.options();
-    options.provider_options["precision"] = json!("off");
+    options.provider_options.set("precision", json!("off"));
     let fence = Seatbelt::prepare(options).unwrap();
     let secret = place.root.join("home/.ssh/id").display().to_string();
     let words = format!("echo 'cat: {secret}: Operation not permitted' >&2; exit 1");

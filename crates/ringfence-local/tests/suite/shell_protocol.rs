@@ -31,7 +31,7 @@ impl Room {
             cwd: temp.path().to_path_buf(),
             policy,
             environment: std::env::vars_os().collect(),
-            provider_options,
+            provider_options: provider_options.into(),
             hooks: Default::default(),
         });
         let shell = native.and_then(|native| Shell::start(Arc::new(native), options));

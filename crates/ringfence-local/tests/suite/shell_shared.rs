@@ -8,7 +8,7 @@ use ringfence_fence::CreateOptions;
 use ringfence_fence::jobs::{JobState, TerminalSize};
 use ringfence_local::native::Native;
 use ringfence_local::shell::{JobOptions, Jobs, SharedSandbox, Shell, ShellOptions};
-use ringfence_model::{ExecRequest, ExecResult, PathRule, Policy, Stdin};
+use ringfence_model::{DegradationCode, ExecRequest, ExecResult, PathRule, Policy, Stdin};
 
 use super::shell_protocol::stdout;
 
@@ -25,7 +25,7 @@ impl House {
         policy.filesystem.allow_write.push(PathRule::built_in(temp.path()));
         let native = Native::prepare(CreateOptions {
             environment: std::env::vars_os().collect(),
-            provider_options: options,
+            provider_options: options.into(),
             ..CreateOptions::new(temp.path().to_path_buf(), policy)
         });
         let env = BTreeMap::from([("HOUSE".to_owned(), "shared".to_owned())]);
@@ -228,4 +228,17 @@ fn without_namespaces_a_shared_sandbox_takes_its_directories_with_it() {
     house.sandbox.close();
     // The one that keeps it is confined by then; the directory goes before it does.
     assert!(!std::path::Path::new(&home).exists(), "{home} is still there");
+}
+
+#[test]
+fn what_is_so_in_every_result_is_said_in_the_first() {
+    let Some(house) = House::new(serde_json::json!({ "precision": "writes" })) else { return };
+    let (one, other) = (house.shell(), house.shell());
+    let told = [run(&one, "true"), run(&one, "true"), run(&other, "true")].map(|result| {
+        let codes = result.sandbox.degraded.iter().map(|lost| lost.code);
+        codes.filter(|code| *code == DegradationCode::NoTripwire).count()
+    });
+    let wanted =
+        usize::from(one.assurance().degraded.iter().any(|lost| lost.code == DegradationCode::NoTripwire));
+    assert_eq!(told, [wanted, 0, 0]);
 }

@@ -9,6 +9,7 @@ mod builder;
 mod containers;
 mod file;
 mod limits;
+mod local;
 mod object;
 mod resolved;
 mod setting;
@@ -21,6 +22,7 @@ pub use file::{
     PermanentGrant, PolicySection, PruneSection, SafetySection, SeatbeltSection, ToolsSection,
 };
 pub use limits::{LimitRow, LimitsSection, LimitsSetting};
+pub use local::{LocalOptions, LocalSection, SeatbeltOptions};
 pub use resolved::{
     AgentSandbox, BubblewrapConfig, Entry, OsConfig, Prune, SafetyConfig, SandboxConfig, SeatbeltConfig,
     ToolLists, ValidationContext, command_matches,

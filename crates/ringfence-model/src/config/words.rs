@@ -167,6 +167,20 @@ pub enum Launcher {
     NetworkOnly,
 }
 
+impl Launcher {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Native => "native",
+            Self::Bwrap => "bwrap",
+            Self::Landlock => "landlock",
+            Self::Seatbelt => "seatbelt",
+            Self::NetworkOnly => "network-only",
+        }
+    }
+}
+
 /// How exactly refused accesses are reported.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,

@@ -36,7 +36,7 @@ fn latencies(project: &Path, wanted: &[String]) -> Result<Vec<u64>, Box<dyn std:
         cwd: setup.project.clone(),
         policy: setup.policy(),
         environment: setup.env.clone(),
-        provider_options: json!({ "precision": "full" }),
+        provider_options: Default::default(),
         hooks: Default::default(),
     })?;
     let answered: Arc<Mutex<Vec<u64>>> = Arc::default();

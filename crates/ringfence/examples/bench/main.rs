@@ -5,7 +5,7 @@
 //! | `steps PROJECT ROUNDS` | nanoseconds of every step from the configuration to the end of `true` |
 //! | `approval PROJECT ROUNDS` | nanoseconds from a person's answer to the return of the call that waited |
 //! | `many PROJECT COUNT` | how fast sandboxes are made, and the memory, processes, threads and descriptors of each while all live |
-//! | `many-alone PROJECT COUNT` | the same without a nursery |
+//! | `many-alone PROJECT COUNT` | the same without a prefork server |
 //! | `sustained PROJECT COUNT` | sandboxes per second that run a program and end |
 //! | `take PROJECT ROUNDS` | nanoseconds of taking a sandbox from the pool and running a program, and of the program alone |
 //! | `session PROJECT ROUNDS RINGFENCE` | nanoseconds of commands in a warm shell, and MiB/s of their output |
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     // As programs do that keep sandboxes; the others measure what a library does by itself.
     if words.first().is_some_and(|first| ["many", "take", "session"].contains(first)) {
-        ringfence::local::begin_nursery();
+        ringfence::local::begin_prefork_server();
     }
     let number = |text: &str| text.parse::<usize>().unwrap_or(1);
     let outcome = match words.as_slice() {

@@ -84,7 +84,7 @@ fn prepare(table: &mut Table, project: &Path) -> Result<Plan, Box<dyn std::error
     Ok(Plan {
         hostname: CString::from(c"ringfence"),
         mounts: view.mounts,
-        strangers: None,
+        idmapped: None,
         traps: vec![],
         landlock: Some((landlock::abi(), view.landlock)).filter(|(abi, _)| *abi > 0),
         without_tcp: false,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use ringfence::fence::{BoxFuture, CreateOptions, EventSink, Provider, Sandbox, SandboxInfo, SandboxStatus};
 use ringfence::local::offload::offload;
 use ringfence::model::{
-    Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Result,
-    Stdin,
+    Assurance, Command, Degradation, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode,
+    Result, Stdin,
 };
 use serde_json::{Value, json};
 
@@ -137,7 +137,7 @@ impl Sandbox for Workspace {
             active: true,
             adapter: KIND.to_owned(),
             layers: vec![Layer::Container],
-            degraded: vec!["what is refused on the other machine is not told".to_owned()],
+            degraded: vec![Degradation::note("what is refused on the other machine is not told")],
         }
     }
 

@@ -344,9 +344,9 @@ impl Manager {
         let provider_options = if config.provider == "local" {
             setup.local_options(&self.options.require, self.options.stage.as_deref())?
         } else if config.provider == containers::KIND {
-            containers::options(setup, place.access, self.options.stage.as_deref())
+            containers::options(setup, place.access, self.options.stage.as_deref()).into()
         } else {
-            serde_json::Value::Object(config.provider_options.clone())
+            serde_json::Value::Object(config.provider_options.clone()).into()
         };
         let register = name.clone().filter(|_| ends_with_process(&config.provider));
         let cwd = match &config.working_dir {

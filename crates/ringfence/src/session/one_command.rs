@@ -59,7 +59,7 @@ impl Runner for OneCommand<'_> {
                 let assurance = fence.assurance();
                 if assurance.effective == PolicyMode::None {
                     // Nobody shall take a fence around the network for one around files.
-                    assurance.degraded.iter().for_each(|lost| warn(lost));
+                    assurance.degraded.iter().for_each(|lost| warn(&lost.text));
                 }
                 fence.run_asking(request, *streams, events, questions.live())
             }

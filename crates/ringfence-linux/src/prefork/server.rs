@@ -2,33 +2,34 @@
 //!
 //! A clone copies the page tables and the descriptor table of the program that makes it, and both grow with every
 //! sandbox that the program keeps; each is cloned several times over on the way to its command. So a program calls
-//! [`begin`] first thing, and what is cloned from then on is a copy of what it was at that moment. The nursery makes
+//! [`begin`] first thing, and what is cloned from then on is a copy of what it was at that moment. The server makes
 //! each pid 1 as a child of the *program*, which waits for it and with which it dies, as with every other launch.
 //! What the sandbox is to be, the program tells that pid 1 itself.
 //!
-//! The nursery reads nothing but requests and keeps nothing of them. It has the program's right to make sandboxes, as
+//! The server reads nothing but requests and keeps nothing of them. It has the program's right to make sandboxes, as
 //! the program had it at the beginning, and neither its descriptors nor its environment. It ends with the program. When
 //! it ends before, launches are made by the program itself.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use ringfence_model::LockExt as _;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
 
-use crate::early::has_one_thread;
+use super::child::{self, Order};
+use super::one::has_one_thread;
+use crate::init::{self, Failure};
 use crate::launch::{End, Maps, NAMESPACES, PATIENCE_AT_START, Sandboxed, control_pair};
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure};
 use crate::sys::{self, Cloned, Sys};
-use crate::waiting::{self, Order};
 
-static NURSERY: Mutex<Option<Arc<Nursery>>> = Mutex::new(None);
+static SERVER: Mutex<Option<Arc<Server>>> = Mutex::new(None);
 
 #[derive(Debug)]
-struct Nursery {
+struct Server {
     pidfd: OwnedFd,
     /// Where it hears what is wanted.
     requests: OwnedFd,
@@ -46,18 +47,19 @@ impl Whose {
     }
 }
 
-/// Begins a nursery, which makes the sandboxes of all later launches of this process. Where that is not possible
+/// Starts a server, which makes the sandboxes of all later launches of this process. Where that is not possible
 /// nothing happens, and launches are made as without.
 ///
 /// To be called by the main thread, while there is no other: what is made allocates, and a thread that is not there any
 /// more could hold the allocator's lock; and sandboxes die with the thread that called this.
 pub fn begin() {
-    let mut nursery = lock();
-    if nursery.is_some() || !has_one_thread() {
+    let mut server = lock();
+    if server.is_some() || !has_one_thread() {
         return;
     }
     let Ok((ours, theirs)) = control_pair() else { return };
-    match sys::clone(0) {
+    // SAFETY: the child never returns; it may allocate, since there is one thread.
+    match unsafe { sys::clone(0) } {
         Ok(Cloned::Child) => {
             drop(ours);
             // Whoever wants something finds out that nobody is here.
@@ -65,25 +67,27 @@ pub fn begin() {
             sys::exit_now(0)
         }
         Ok(Cloned::Parent { pidfd, .. }) => {
-            *nursery = Some(Arc::new(Nursery { pidfd, requests: ours, whose: Whose::now() }));
+            *server = Some(Arc::new(Server { pidfd, requests: ours, whose: Whose::now() }));
         }
         Err(_) => {}
     }
 }
 
-fn lock() -> MutexGuard<'static, Option<Arc<Nursery>>> {
-    NURSERY.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock() -> MutexGuard<'static, Option<Arc<Server>>> {
+    SERVER.locked()
 }
 
-/// The nursery, until its program ends.
+/// The server, until its program ends.
 fn serve(requests: BorrowedFd<'_>) -> Sys<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    stage::still_there(requests)?;
+    init::still_there(requests)?;
     // The terminal's are for the program.
     sys::block_signals();
-    sys::close_all_but(&mut [requests.as_raw_fd()])?;
+    // SAFETY: this process keeps nothing of the program's.
+    unsafe { sys::close_all_but(&mut [requests.as_raw_fd()]) }?;
     furnish_standard_descriptors()?;
-    sys::wipe_environment();
+    // SAFETY: a clone has one thread, and this one reads no environment.
+    unsafe { sys::wipe_environment() };
     let _ = rustix::thread::set_name(c"ringfence-nurse");
     let maps = Maps::identity();
     loop {
@@ -99,7 +103,8 @@ fn furnish_standard_descriptors() -> Sys<()> {
     let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     for number in 0..3 {
         if number != null.as_raw_fd() {
-            sys::install_stdio(null.as_raw_fd(), number)?;
+            // SAFETY: these numbers were closed.
+            unsafe { sys::install_stdio(null.as_raw_fd(), number) }?;
         }
     }
     if null.as_raw_fd() < 3 {
@@ -110,28 +115,30 @@ fn furnish_standard_descriptors() -> Sys<()> {
 
 /// Makes a pid 1 that is talked to by `control`.
 fn make(control: OwnedFd, maps: &Maps) {
-    match sys::clone(NAMESPACES | libc::CLONE_PARENT) {
+    // SAFETY: the child never returns; it may allocate, since there is one thread.
+    match unsafe { sys::clone(NAMESPACES | libc::CLONE_PARENT) } {
         Ok(Cloned::Child) => {
             // Requests of others are not for it.
-            let alone = sys::close_all_but(&mut [0, 1, 2, control.as_raw_fd()]);
+            // SAFETY: the others belong to frames that this process never returns to.
+            let alone = unsafe { sys::close_all_but(&mut [0, 1, 2, control.as_raw_fd()]) };
             // The kernel says who it is.
             if alone.and_then(|()| Message::Ready.send(control.as_fd(), None)).is_err() {
                 sys::exit_now(1)
             }
-            waiting::run(control.as_fd(), maps, 0, &[])
+            child::run(control.as_fd(), maps, 0, &[])
         }
         Ok(Cloned::Parent { .. }) => {}
         Err(errno) => {
-            stage::report_failure(control.as_fd(), Failure { step: Step::WaitForHost, detail: 0, errno });
+            init::report_failure(control.as_fd(), Failure { step: Step::WaitForHost, detail: 0, errno });
         }
     }
 }
 
-/// A sandbox by the nursery. None where there is no nursery, or it could not make one: nothing has happened then.
+/// A sandbox by the server. None where there is no server, or it could not make one: nothing has happened then.
 pub(crate) fn launch(order: &Order<'_>) -> Sys<Option<Sandboxed>> {
-    let nursery = lock().clone();
-    let Some(nursery) = nursery.filter(|nursery| nursery.whose == Whose::now()) else { return Ok(None) };
-    let Some(sandboxed) = nursery.sandbox() else { return Ok(None) };
+    let server = lock().clone();
+    let Some(server) = server.filter(|server| server.whose == Whose::now()) else { return Ok(None) };
+    let Some(sandboxed) = server.sandbox() else { return Ok(None) };
     match order.send(sandboxed.control.as_fd()) {
         // One that is gone already is found so by whoever attends to it.
         Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(Some(sandboxed)),
@@ -142,7 +149,7 @@ pub(crate) fn launch(order: &Order<'_>) -> Sys<Option<Sandboxed>> {
     }
 }
 
-impl Nursery {
+impl Server {
     /// A new pid 1, which waits for its order.
     fn sandbox(&self) -> Option<Sandboxed> {
         let (host, inside) = control_pair().ok()?;
@@ -183,11 +190,11 @@ impl Nursery {
 
     /// Ends and reaps it, and lets nobody ask it any more.
     fn see_off(&self) {
-        let mut nursery = lock();
-        if nursery.as_ref().is_some_and(|current| std::ptr::eq(&raw const **current, self)) {
-            *nursery = None;
+        let mut server = lock();
+        if server.as_ref().is_some_and(|current| std::ptr::eq(&raw const **current, self)) {
+            *server = None;
         }
-        drop(nursery);
+        drop(server);
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
         reap(WaitId::PidFd(self.pidfd.as_fd()));
     }

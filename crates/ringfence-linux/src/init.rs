@@ -1,5 +1,5 @@
-//! What happens inside, between the clone and the command: first as pid 1 of the new namespaces
-//! ([`run_init`]), which starts the process that becomes the command ([`payload`](crate::payload)).
+//! Pid 1 of the new namespaces ([`run_init`]), from the clone to the end of the sandbox. It builds the root, starts the
+//! process that becomes the command ([`payload`](crate::payload)), and reaps.
 //!
 //! Nothing here allocates, locks or panics: the process may be a clone of a multi-threaded one. Every
 //! failure is reported to the host as (step, detail, errno) and ends the sandbox.
@@ -13,17 +13,19 @@ use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::process::Signal;
 
+use crate::extra_command;
 use crate::fuse::mount as fuse;
 use crate::mounts;
+use crate::order::{self, Begin, Init, Named as _, Root};
 use crate::payload;
 use crate::plan::{Exec, MountStep, Passed, Plan};
 use crate::report::{Message, Step};
+use crate::steps::{self, Who};
 use crate::sys::{self, Cloned, Sys};
-use crate::wing;
 
 /// Everything the child needs, prepared before the clone.
 #[derive(Debug)]
-pub(crate) struct Stage<'a> {
+pub(crate) struct InitArgs<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) exec: &'a Exec,
     /// The command's descriptors besides the standard ones.
@@ -36,8 +38,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) control: BorrowedFd<'a>,
     /// Wait for the host's word before starting the command (it may have to place us in a cgroup).
     pub(crate) wait_for_go: bool,
-    /// What only the host could prepare; see [`Plan::strangers`].
-    pub(crate) disowned: Option<BorrowedFd<'a>>,
+    /// What only the host could prepare; see [`Plan::idmapped`].
+    pub(crate) idmapped_tree: Option<BorrowedFd<'a>>,
     /// None in a sandbox whose namespaces somebody else made.
     pub(crate) maps: Option<IdMaps<'a>>,
     /// Landlock holds already.
@@ -83,13 +85,15 @@ impl<T> OrFail<T> for std::io::Result<T> {
 }
 
 /// Runs as pid 1; never returns. `host` is this process's copy of the host's end of the control socket.
-pub(crate) fn run_init(stage: &Stage<'_>, host: RawFd) -> ! {
+pub(crate) fn run_init(args: &InitArgs<'_>, host: RawFd) -> ! {
     // With a copy of the other end open here, the host's end would never be noticed.
-    drop(sys::adopt(host));
-    let code = match init(stage) {
+    // SAFETY: this process's copy, which nothing else here uses.
+    drop(unsafe { sys::adopt(host) });
+    steps::lap(Who::Init, steps::CLONE);
+    let code = match init(args) {
         Ok(()) => 0,
         Err(failure) => {
-            report_failure(stage.control, failure);
+            report_failure(args.control, failure);
             1
         }
     };
@@ -106,32 +110,53 @@ pub(crate) fn report_failure(control: BorrowedFd<'_>, failure: Failure) {
     let _ = message.send(control, None);
 }
 
-fn init(stage: &Stage<'_>) -> Result<(), Failure> {
-    furnish(stage, found(stage.control, stage.maps)?)
+fn init(args: &InitArgs<'_>) -> Result<(), Failure> {
+    furnish(args, found(args.control, args.maps)?)
 }
 
-/// What every sandbox begins with, whatever its plan. Returns the host's root.
+/// Does what every sandbox begins with, whatever its plan. Returns the host's root.
 pub(crate) fn found(control: BorrowedFd<'_>, maps: Option<IdMaps<'_>>) -> Result<OwnedFd, Failure> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_fail(Step::DieWithParent)?;
-    still_there(control).or_fail(Step::DieWithParent)?;
-    write_id_maps(maps)?;
-    rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .or_fail(Step::PrivateMounts)?;
-    sys::loopback_up().or_fail(Step::Loopback)?;
-    mounts::new_root().map_err(|(step, errno)| Failure { step, detail: 0, errno })
+    let mut host = Err(Errno::INVAL).or_fail(Step::NewRoot);
+    for act in order::BEGIN {
+        match act {
+            Begin::DieWithParent => {
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+                    .and_then(|()| still_there(control))
+                    .or_fail(Step::DieWithParent)?;
+            }
+            Begin::IdMaps => write_id_maps(maps)?,
+            Begin::PrivateMounts => {
+                rustix::mount::mount_change(
+                    c"/",
+                    MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+                )
+                .or_fail(Step::PrivateMounts)?;
+            }
+            Begin::Loopback => sys::loopback_up().or_fail(Step::Loopback)?,
+            Begin::NewRoot => {
+                host = mounts::new_root().map_err(|(step, errno)| Failure { step, detail: 0, errno });
+            }
+        }
+        steps::lap(Who::Init, act.name());
+    }
+    host
 }
 
 /// Builds what the plan says on that ground, and runs the command there.
-pub(crate) fn furnish(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
-    build_root(stage, host)?;
-    sys::sethostname(&stage.plan.hostname).or_fail(Step::Hostname)?;
-
-    if stage.wait_for_go {
-        wait_for_go(stage.control)?;
+pub(crate) fn furnish(args: &InitArgs<'_>, host: OwnedFd) -> Result<(), Failure> {
+    let mut host = Some(host);
+    for act in order::INIT {
+        match act {
+            Init::Root => build_root(args, &mut host)?,
+            Init::Hostname => sys::sethostname(&args.plan.hostname).or_fail(Step::Hostname)?,
+            Init::WaitForGo if args.wait_for_go => wait_for_go(args.control)?,
+            Init::WaitForGo => {}
+            Init::Capabilities => sys::drop_all_capabilities().or_fail(Step::Capabilities)?,
+            Init::Command => start_and_reap(args)?,
+        }
+        steps::lap(Who::Init, act.name());
     }
-    // Nothing from here on needs a capability, neither in this process nor in the command's.
-    sys::drop_all_capabilities().or_fail(Step::Capabilities)?;
-    start_and_reap(stage)
+    Ok(())
 }
 
 /// Waits for the host's word, and enters the groups that it names before. Anything else it says means that it
@@ -154,37 +179,12 @@ pub(crate) fn still_there(control: BorrowedFd<'_>) -> Sys<()> {
 }
 
 /// Starts the command and reaps as pid 1 until it ends.
-pub(crate) fn start_and_reap(stage: &Stage<'_>) -> Result<(), Failure> {
+pub(crate) fn start_and_reap(args: &InitArgs<'_>) -> Result<(), Failure> {
     let signals = sys::child_signal_fd().or_fail(Step::Signals)?;
-    let payload = start(stage)?;
-    close_all_but(&mut [stage.control.as_raw_fd(), signals.as_raw_fd()]).or_fail(Step::Stdio)?;
-    become_reaper(c"ringfence-init", &mut [stage.control.as_raw_fd(), signals.as_raw_fd()])?;
-    reap_until_done(stage, signals.as_fd(), None, payload, sys::kill_everyone);
+    let payload = start(args)?;
+    become_reaper(c"ringfence-init", &mut [args.control.as_raw_fd(), signals.as_raw_fd()])?;
+    reap_until_done(args, signals.as_fd(), None, payload, sys::kill_everyone);
     Ok(())
-}
-
-/// Closes every descriptor but these. The command has its own by now; a copy of the host's end of a pipe
-/// kept here would let a command that reads to the end of its input wait for ever.
-fn close_all_but(kept: &mut [RawFd]) -> Sys<()> {
-    kept.sort_unstable();
-    let mut first: libc::c_uint = 0;
-    for &fd in kept.iter() {
-        let fd = libc::c_uint::try_from(fd).map_err(|_| Errno::BADF)?;
-        if first < fd {
-            close_range(first, fd - 1)?;
-        }
-        first = fd + 1;
-    }
-    close_range(first, libc::c_uint::MAX)
-}
-
-fn close_range(first: libc::c_uint, last: libc::c_uint) -> Sys<()> {
-    // SAFETY: nothing that owns a descriptor in this range is used again by this process, which only
-    // reaps from here on and ends without running destructors.
-    match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
-        0 => Ok(()),
-        _ => Err(Errno::IO),
-    }
 }
 
 /// From here on this process only reaps. It must not be a way out for what it reaps: not dumpable, it can be
@@ -193,7 +193,8 @@ fn close_range(first: libc::c_uint, last: libc::c_uint) -> Sys<()> {
 pub(crate) fn become_reaper(name: &CStr, keep: &mut [RawFd]) -> Result<(), Failure> {
     // The command's process may still share the table.
     sys::unshare_files().or_fail(Step::StartCommand)?;
-    sys::close_all_but(keep).or_fail(Step::StartCommand)?;
+    // SAFETY: this process only reaps from here on, and ends without running destructors.
+    unsafe { sys::close_all_but(keep) }.or_fail(Step::StartCommand)?;
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .or_fail(Step::NotDumpable)?;
     let _ = rustix::thread::set_name(name);
@@ -212,58 +213,74 @@ fn write_file(path: &CStr, content: &[u8]) -> Sys<()> {
     rustix::io::write(&file, content).map(drop)
 }
 
-fn build_root(stage: &Stage<'_>, host: OwnedFd) -> Result<(), Failure> {
-    let plan = stage.plan;
-    // As early as possible: the host gets ready to serve them meanwhile. Whose use it was could not be told
-    // where several commands share a sandbox.
-    let wanted = !plan.traps.is_empty() && !stage.exec.held;
-    let traps = if wanted { make_traps(stage, host.as_fd()).ok() } else { None };
-    let missing = plan.mounts.get(stage.mounted..).unwrap_or_default();
-    mount_all(host.as_fd(), stage.disowned, missing, stage.mounted)?;
-    // Without them the masks and doors below refuse as well, only silently.
-    if let Some(traps) = traps
-        && fuse::lay_out(host.as_fd(), traps.as_fd(), &plan.traps).is_ok()
-        && let Ok(processes) = fuse::processes()
-    {
-        Message::Processes.send(stage.control, Some(processes.as_fd())).or_fail(Step::WaitForHost)?;
+/// Takes `host` away when it is needed no more.
+fn build_root(args: &InitArgs<'_>, host: &mut Option<OwnedFd>) -> Result<(), Failure> {
+    let plan = args.plan;
+    let mut traps = None;
+    for act in order::ROOT {
+        let from = || host.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF).or_fail(Step::Mount);
+        match act {
+            // Whose use of one it was could not be told where several commands share a sandbox.
+            Root::Traps if plan.traps.is_empty() || args.exec.held => {}
+            Root::Traps => traps = make_traps(args, from()?).ok(),
+            Root::Mounts => {
+                let missing = plan.mounts.get(args.mounted..).unwrap_or_default();
+                mount_all(from()?, args.idmapped_tree, missing, args.mounted)?;
+            }
+            // Without them the masks and doors below refuse as well, only silently.
+            Root::TrapMounts => {
+                if let Some(traps) = traps.take()
+                    && fuse::lay_out(from()?, traps.as_fd(), &plan.traps).is_ok()
+                    && let Ok(processes) = fuse::processes()
+                {
+                    Message::Processes
+                        .send(args.control, Some(processes.as_fd()))
+                        .or_fail(Step::WaitForHost)?;
+                }
+            }
+            Root::DetachHost => {
+                *host = None;
+                mounts::close_workshop().or_fail(Step::SealRoot)?;
+                rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
+                rustix::fs::rmdir(mounts::OLD_ROOT).or_fail(Step::DetachHost)?;
+            }
+            Root::Seal => mounts::make_read_only(c"/").or_fail(Step::SealRoot)?,
+        }
+        steps::lap(Who::Init, act.name());
     }
-    drop(host);
-
-    mounts::close_workshop().or_fail(Step::SealRoot)?;
-    rustix::mount::unmount(mounts::OLD_ROOT, UnmountFlags::DETACH).or_fail(Step::DetachHost)?;
-    rustix::fs::rmdir(mounts::OLD_ROOT).or_fail(Step::DetachHost)?;
-    mounts::make_read_only(c"/").or_fail(Step::SealRoot)
+    Ok(())
 }
 
 /// Makes these mounts of a plan, which has `before` others before them.
 pub(crate) fn mount_all(
     host: BorrowedFd<'_>,
-    disowned: Option<BorrowedFd<'_>>,
+    idmapped_tree: Option<BorrowedFd<'_>>,
     mounts: &[MountStep],
     before: usize,
 ) -> Result<(), Failure> {
     for (detail, step) in (before..).zip(mounts) {
-        mounts::execute(host, disowned, step).map_err(|errno| Failure {
+        mounts::execute(host, idmapped_tree, step).map_err(|errno| Failure {
             step: Step::Mount,
             detail,
             errno,
         })?;
+        steps::lap(Who::Init, steps::kind(step));
     }
     Ok(())
 }
 
 /// The file system of the traps, whose device the host has from here on.
-fn make_traps(stage: &Stage<'_>, host: BorrowedFd<'_>) -> Sys<OwnedFd> {
+fn make_traps(args: &InitArgs<'_>, host: BorrowedFd<'_>) -> Sys<OwnedFd> {
     let device = fuse::open(host)?;
     let traps = fuse::make(device.as_fd())?;
-    Message::Tripwire.send(stage.control, Some(device.as_fd()))?;
+    Message::Tripwire.send(args.control, Some(device.as_fd()))?;
     Ok(traps)
 }
 
 /// Forks the process that becomes the command, and passes its notification listener (and terminal) on
 /// to the host. Returns its pid.
-pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
-    let terminal = stage.tty.map(open_terminal).transpose().or_fail(Step::Terminal)?;
+pub(crate) fn start_payload(args: &InitArgs<'_>) -> Result<i32, Failure> {
+    let terminal = args.tty.map(open_terminal).transpose().or_fail(Step::Terminal)?;
     let (tell, told) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::SEQPACKET,
@@ -274,25 +291,28 @@ pub(crate) fn start_payload(stage: &Stage<'_>) -> Result<i32, Failure> {
 
     // The two share their descriptor table until the listener exists: so this process can send it to
     // the host although the command's own process may no longer make such calls.
-    match sys::clone(libc::CLONE_FILES).or_fail(Step::StartCommand)? {
-        Cloned::Child => payload::run(stage, told.as_fd(), terminal.as_ref().map(|(_, slave)| slave.as_fd())),
+    steps::hand_over();
+    // SAFETY: the child allocates nothing and never returns. Nothing is closed here before it has its own table.
+    match unsafe { sys::clone(libc::CLONE_FILES) }.or_fail(Step::StartCommand)? {
+        Cloned::Child => payload::run(args, told.as_fd(), terminal.as_ref().map(|(_, slave)| slave.as_fd())),
         Cloned::Parent { pid, pidfd } => {
             let master = terminal.as_ref().map(|(master, _)| master.as_fd());
             if let Some(master) = master {
-                Message::Terminal.send(stage.control, Some(master)).or_fail(Step::StartCommand)?;
+                Message::Terminal.send(args.control, Some(master)).or_fail(Step::StartCommand)?;
             }
             // Until the other has a table of its own, closing anything here would close it there.
             while let Some(message) = next_word(&tell, &pidfd).or_fail(Step::StartCommand)? {
                 match message {
                     Message::Listener { fd } => {
-                        let listener = sys::adopt(fd);
+                        // SAFETY: the other process made it in our common table, and gave it up.
+                        let listener = unsafe { sys::adopt(fd) };
                         Message::Listener { fd: -1 }
-                            .send(stage.control, Some(listener.as_fd()))
+                            .send(args.control, Some(listener.as_fd()))
                             .or_fail(Step::StartCommand)?;
                     }
                     Message::Go => break,
                     // A failure, or "about to run" where nothing is supervised.
-                    other => other.send(stage.control, None).or_fail(Step::StartCommand)?,
+                    other => other.send(args.control, None).or_fail(Step::StartCommand)?,
                 }
             }
             Ok(pid)
@@ -327,13 +347,13 @@ fn open_terminal(size: rustix::termios::Winsize) -> Sys<(OwnedFd, OwnedFd)> {
 ///
 /// Without a command it goes on until the host is gone. Asked for another, it starts that beside.
 pub(crate) fn reap_until_done(
-    stage: &Stage<'_>,
+    args: &InitArgs<'_>,
     signals: BorrowedFd<'_>,
     parent: Option<BorrowedFd<'_>>,
     payload: Option<i32>,
     signal_all: fn(i32),
 ) {
-    let control = stage.control;
+    let control = args.control;
     if payload.is_none() && Message::Held.send(control, None).is_err() {
         return;
     }
@@ -358,6 +378,7 @@ pub(crate) fn reap_until_done(
             let _ = rustix::io::read(signals, &mut drained);
             while let Ok(Some(reaped)) = sys::reap() {
                 if Some(reaped.pid) == payload {
+                    steps::lap(Who::Command, steps::RUN);
                     let ended = Message::Exited {
                         status: reaped.status,
                         alone: sys::end_everyone(),
@@ -372,7 +393,7 @@ pub(crate) fn reap_until_done(
         if control_events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             match Message::receive_with_descriptor(control) {
                 Ok((Message::Terminate { signal }, _)) if signal != libc::SIGKILL => signal_all(signal),
-                Ok((Message::Another, Some(socket))) => wing::start(stage, socket),
+                Ok((Message::Another, Some(socket))) => extra_command::start(args, socket),
                 _ => return,
             }
         }
@@ -380,12 +401,12 @@ pub(crate) fn reap_until_done(
 }
 
 /// Starts the command, or, where it is held, gets ready to be asked for it.
-pub(crate) fn start(stage: &Stage<'_>) -> Result<Option<i32>, Failure> {
-    if stage.exec.held {
-        payload::restrict(stage.plan)?;
+pub(crate) fn start(args: &InitArgs<'_>) -> Result<Option<i32>, Failure> {
+    if args.exec.held {
+        payload::restrict(args.plan)?;
         return Ok(None);
     }
-    start_payload(stage).map(Some)
+    start_payload(args).map(Some)
 }
 
 /// Opens a path of the new root without following any link: what is mounted on must be what was planned.

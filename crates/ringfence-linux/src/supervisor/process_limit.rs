@@ -8,11 +8,11 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 
-use super::{Supervisor, witness};
+use super::{Supervisor, describe};
 
 /// What is known of the number of processes.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct ProcessLimit {
     /// As many may be made before the next count.
     unseen: u64,
     told: bool,
@@ -21,18 +21,18 @@ pub(super) struct Crowd {
 impl Supervisor<'_> {
     /// One more process or thread is about to be made.
     pub(super) fn one_more(&mut self, tid: i32) {
-        let Some(limit) = self.watched.most_processes.filter(|_| !self.crowd.told) else { return };
-        if let Some(left) = self.crowd.unseen.checked_sub(1) {
-            self.crowd.unseen = left;
+        let Some(limit) = self.watched.most_processes.filter(|_| !self.process_limit.told) else { return };
+        if let Some(left) = self.process_limit.unseen.checked_sub(1) {
+            self.process_limit.unseen = left;
             return;
         }
         let there = self.count();
         match limit.checked_sub(there) {
             // The one at hand is counted the next time.
-            Some(room @ 1..) => self.crowd.unseen = room - 1,
+            Some(room @ 1..) => self.process_limit.unseen = room - 1,
             Some(0) | None => {
-                self.crowd.told = true;
-                self.teller.tell(witness::too_many_processes(tid, limit, there));
+                self.process_limit.told = true;
+                self.reporter.tell(describe::too_many_processes(tid, limit, there));
             }
         }
     }

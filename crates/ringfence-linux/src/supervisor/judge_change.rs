@@ -1,4 +1,4 @@
-//! What becomes of a change: which place it means, and what policy says of that.
+//! The verdict on a change: the place that it means, and the policy about that place.
 
 use std::os::fd::AsFd;
 

@@ -1,4 +1,4 @@
-//! A pid 1 that is older than what it has to do: it waits for that as a [parcel].
+//! A pid 1 that is older than what it has to do: it waits for that as an [order](wire).
 //!
 //! It is a clone of a process with one thread, so it may allocate. Nothing but this code runs in it before.
 
@@ -8,11 +8,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
+use crate::init::{self, Failure, InitArgs, OrFail};
 use crate::launch::Maps;
-use crate::parcel::{self, Parcel};
 use crate::plan::{Exec, LOWEST_SOURCE, MountStep, Passed, Plan};
+use crate::prefork::wire;
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, Sys};
 
 /// What such a pid 1 is told.
@@ -22,26 +22,29 @@ pub(crate) struct Order<'a> {
     pub(crate) exec: &'a Exec,
     pub(crate) stdio: [RawFd; 3],
     pub(crate) tty: Option<Winsize>,
-    pub(crate) disowned: Option<BorrowedFd<'a>>,
-    /// See [`Stage::wait_for_go`].
+    pub(crate) idmapped_tree: Option<BorrowedFd<'a>>,
+    /// See [`InitArgs::wait_for_go`].
     pub(crate) waits: bool,
 }
 
 impl Order<'_> {
     /// Sends it to the pid 1 at the other end, which may not be there yet.
     pub(crate) fn send(&self, control: BorrowedFd<'_>) -> Sys<()> {
-        let Order { plan, exec, stdio, tty, disowned, waits } = *self;
+        let Order { plan, exec, stdio, tty, idmapped_tree, waits } = *self;
         for passed in &exec.passed {
-            Message::Given { target: passed.target }.send(control, Some(sys::borrow(passed.source)))?;
+            // SAFETY: whoever gives an order keeps its descriptors open.
+            let source = unsafe { sys::borrow(passed.source) };
+            Message::Given { target: passed.target }.send(control, Some(source))?;
         }
         let (mounts, traps) = (&plan.mounts, &plan.traps);
-        let packed = parcel::pack(&parcel::Contents { plan, exec, passed: &[], tty, waits, mounts, traps })?;
+        let packed = wire::pack(&wire::Contents { plan, exec, passed: &[], tty, waits, mounts, traps })?;
         let mut descriptors = vec![packed.as_fd()];
         if tty.is_none() {
-            descriptors.extend(stdio.map(sys::borrow));
+            // SAFETY: as above.
+            descriptors.extend(stdio.map(|fd| unsafe { sys::borrow(fd) }));
         }
-        descriptors.extend(disowned);
-        Message::Parcel.send_with(control, &descriptors)
+        descriptors.extend(idmapped_tree);
+        Message::Order.send_with(control, &descriptors)
     }
 }
 
@@ -51,7 +54,7 @@ pub(crate) fn run(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: 
     let code = match wait(control, maps, missing, ground) {
         Ok(()) => 0,
         Err(failure) => {
-            stage::report_failure(control, failure);
+            init::report_failure(control, failure);
             1
         }
     };
@@ -61,39 +64,39 @@ pub(crate) fn run(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: 
 fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountStep]) -> Result<(), Failure> {
     let mut founded = sys::unshare_namespaces(missing)
         .or_fail(Step::Namespaces)
-        .and_then(|()| stage::found(control, Some(maps.borrow())))
-        .and_then(|host| stage::mount_all(host.as_fd(), None, ground, 0).map(|()| host));
+        .and_then(|()| init::found(control, Some(maps.borrow())))
+        .and_then(|host| init::mount_all(host.as_fd(), None, ground, 0).map(|()| host));
     let mut mounted = ground.len();
     let mut given: Vec<(OwnedFd, RawFd)> = vec![];
     let mut received = loop {
-        match Message::receive_with_descriptors(control).or_fail(Step::Parcel)? {
+        match Message::receive_with_descriptors(control).or_fail(Step::Order)? {
             (Message::Given { target }, mut fds) if fds.len() == 1 => {
                 given.extend(fds.pop().map(|fd| (fd, target)));
             }
             (Message::Mounts, fds) if !fds.is_empty() => {
-                let steps = parcel::unpack_mounts(fds[0].as_fd()).or_fail(Step::Parcel)?;
-                let disowned = fds.get(1).map(AsFd::as_fd);
+                let steps = wire::unpack_mounts(fds[0].as_fd()).or_fail(Step::Order)?;
+                let idmapped_tree = fds.get(1).map(AsFd::as_fd);
                 founded = founded.and_then(|host| {
-                    stage::mount_all(host.as_fd(), disowned, &steps, mounted).map(|()| host)
+                    init::mount_all(host.as_fd(), idmapped_tree, &steps, mounted).map(|()| host)
                 });
                 mounted += steps.len();
             }
-            (Message::Parcel, fds) if !fds.is_empty() => break fds,
-            _ => return Err(Errno::BADMSG).or_fail(Step::Parcel),
+            (Message::Order, fds) if !fds.is_empty() => break fds,
+            _ => return Err(Errno::BADMSG).or_fail(Step::Order),
         }
     };
     let host = founded?;
     let (packed, more) = (received.remove(0), received);
-    let Parcel { plan, exec, tty, waits } = parcel::unpack(packed.as_fd()).or_fail(Step::Parcel)?;
+    let wire::Order { plan, exec, tty, waits } = wire::unpack(packed.as_fd()).or_fail(Step::Order)?;
     drop(packed);
     let standard = if tty.is_some() { 0 } else { 3 };
-    let (stdio, disowned) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Parcel)?;
+    let (stdio, idmapped_tree) = more.split_at_checked(standard).ok_or(Errno::BADMSG).or_fail(Step::Order)?;
     let mut numbers = [-1; 3];
     for (number, fd) in numbers.iter_mut().zip(stdio) {
         *number = fd.as_raw_fd();
     }
     let passed = given.into_iter().map(lifted).collect::<Sys<Vec<Passed>>>().or_fail(Step::Stdio)?;
-    let stage = Stage {
+    let args = InitArgs {
         plan: &plan,
         exec: &exec,
         passed: &passed,
@@ -101,13 +104,13 @@ fn wait(control: BorrowedFd<'_>, maps: &Maps, missing: c_int, ground: &[MountSte
         tty,
         control,
         wait_for_go: waits,
-        disowned: disowned.first().map(AsFd::as_fd),
+        idmapped_tree: idmapped_tree.first().map(AsFd::as_fd),
         maps: None,
         landlocked: false,
         tied: false,
         mounted,
     };
-    stage::furnish(&stage, host)
+    init::furnish(&args, host)
 }
 
 /// Out of the way of the numbers that the command gets; open until it has them.

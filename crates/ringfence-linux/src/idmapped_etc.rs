@@ -7,8 +7,9 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
+use ringfence_model::LockExt as _;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -17,14 +18,14 @@ use crate::sys::{self, Sys};
 
 /// A directory as a user namespace sees it to which every owner of a file is a stranger.
 #[derive(Debug)]
-pub struct Strangers {
+pub struct Idmapped {
     namespace: &'static OwnedFd,
     path: CString,
     /// The one that showed that it is possible. Giving it up makes the kernel wait for all processors.
     first: Mutex<Option<OwnedFd>>,
 }
 
-impl Strangers {
+impl Idmapped {
     /// For the directory at `path`. Needs root, outside of any user namespace.
     ///
     /// # Errors
@@ -40,7 +41,7 @@ impl Strangers {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn tree(&self) -> std::io::Result<OwnedFd> {
-        if let Some(first) = self.first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(first) = self.first.locked().take() {
             return Ok(first);
         }
         let tree = clone_tree(CWD, &self.path, true)?;
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn what_only_root_may_read_nobody_may() {
         if !rustix::process::geteuid().is_root() {
-            assert!(Strangers::new(c"/etc").is_err());
+            assert!(Idmapped::new(c"/etc").is_err());
             return;
         }
         let temp = tempfile::tempdir().unwrap();
@@ -129,8 +130,8 @@ mod tests {
             std::fs::set_permissions(temp.path().join(name), std::fs::Permissions::from_mode(mode)).unwrap();
         }
         let path = std::ffi::CString::new(temp.path().as_os_str().as_encoded_bytes()).unwrap();
-        let strangers = Strangers::new(&path).unwrap();
-        for tree in [strangers.tree().unwrap(), strangers.tree().unwrap()] {
+        let idmapped = Idmapped::new(&path).unwrap();
+        for tree in [idmapped.tree().unwrap(), idmapped.tree().unwrap()] {
             let open = |name: &str| {
                 rustix::fs::openat(&tree, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
                     .map(std::fs::File::from)

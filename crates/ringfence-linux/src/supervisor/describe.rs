@@ -97,21 +97,12 @@ fn seen(
         .map(|path| path.to_string_lossy().into_owned())
         .or_else(|| argv.first().cloned());
     Violation {
-        kind,
-        severity: kind.default_severity(),
-        operation,
-        resource,
-        access: None,
-        reason: None,
-        rule: None,
-        rule_source: None,
         pid: inner_pid(process),
         program,
         argv,
         time_ms: now_ms(),
-        certain: true,
-        blocked: true,
         message,
+        ..Violation::new(kind, operation, resource)
     }
 }
 

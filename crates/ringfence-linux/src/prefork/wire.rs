@@ -1,5 +1,5 @@
-//! What a stage has to do, as bytes in one sealed descriptor, where it does not have it from its clone: inside bwrap
-//! it is a program of its own, and one that was [begun](crate::early) is older than what it has to do.
+//! The order of a pid 1, as bytes in one sealed descriptor, where it does not have it from its clone: inside bwrap
+//! it is a program of its own, and one that was [begun](crate::prefork::one) is older than what it has to do.
 
 use std::ffi::CString;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -13,16 +13,16 @@ use crate::landlock::Rights;
 use crate::plan::{BindAccess, Exec, LandlockRule, MountStep, Passed, Plan, Rlimit};
 use crate::sys::{CStringArray, Sys};
 
-/// No honest parcel is larger: the kernel lets arguments and environment be some megabytes.
+/// No honest order is larger: the kernel lets arguments and environment be some megabytes.
 const LARGEST: usize = 64 << 20;
 
 /// The part of a launch that happens inside.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct Order {
     pub(crate) plan: Plan,
     pub(crate) exec: Exec,
     pub(crate) tty: Option<Winsize>,
-    /// See [`Stage::wait_for_go`](crate::stage::Stage::wait_for_go).
+    /// See [`InitArgs::wait_for_go`](crate::init::InitArgs::wait_for_go).
     pub(crate) waits: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Contents<'a> {
     pub(crate) passed: &'a [Passed],
     pub(crate) tty: Option<Winsize>,
     pub(crate) waits: bool,
-    /// Those that the stage makes.
+    /// Those that pid 1 makes.
     pub(crate) mounts: &'a [MountStep],
     pub(crate) traps: &'a [Trap],
 }
@@ -112,7 +112,7 @@ pub(crate) fn pack(contents: &Contents<'_>) -> Sys<OwnedFd> {
         }
     });
     out.number(u64::from(*waits));
-    sealed("ringfence-parcel", &out.0)
+    sealed("ringfence-order", &out.0)
 }
 
 /// The first mounts of a plan, ahead of it.
@@ -128,10 +128,10 @@ pub(crate) fn unpack_mounts(fd: BorrowedFd<'_>) -> Sys<Vec<MountStep>> {
     from.list(Reader::mount).filter(|_| from.0.is_empty()).ok_or(Errno::BADMSG)
 }
 
-pub(crate) fn unpack(fd: BorrowedFd<'_>) -> Sys<Parcel> {
+pub(crate) fn unpack(fd: BorrowedFd<'_>) -> Sys<Order> {
     let bytes = contents(fd, LARGEST)?;
     let mut from = Reader(&bytes);
-    from.parcel().filter(|_| from.0.is_empty()).ok_or(Errno::BADMSG)
+    from.order().filter(|_| from.0.is_empty()).ok_or(Errno::BADMSG)
 }
 
 fn code(rights: Rights) -> u64 {
@@ -140,12 +140,12 @@ fn code(rights: Rights) -> u64 {
         Rights::Read => 2,
         Rights::Device => 3,
         Rights::Write => 4,
-        Rights::Kept => 5,
+        Rights::SupervisorOnly => 5,
     }
 }
 
 fn rights(code: u64) -> Option<Rights> {
-    [Rights::List, Rights::Read, Rights::Device, Rights::Write, Rights::Kept]
+    [Rights::List, Rights::Read, Rights::Device, Rights::Write, Rights::SupervisorOnly]
         .into_iter()
         .find(|rights| self::code(*rights) == code)
 }
@@ -191,7 +191,7 @@ impl Writer {
                     BindAccess::ReadOnly => 1,
                     BindAccess::ReadWrite => 2,
                     BindAccess::Device => 3,
-                    BindAccess::Disowned => 4,
+                    BindAccess::Idmapped => 4,
                 });
             }
             MountStep::Tmpfs { target, mode, size } => {
@@ -274,7 +274,7 @@ impl<'a> Reader<'a> {
                     1 => BindAccess::ReadOnly,
                     2 => BindAccess::ReadWrite,
                     3 => BindAccess::Device,
-                    4 => BindAccess::Disowned,
+                    4 => BindAccess::Idmapped,
                     _ => return None,
                 },
             },
@@ -308,7 +308,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn parcel(&mut self) -> Option<Parcel> {
+    fn order(&mut self) -> Option<Order> {
         let hostname = self.text()?;
         let mounts = self.list(Self::mount)?;
         let traps = self.list(|from| {
@@ -324,7 +324,7 @@ impl<'a> Reader<'a> {
         let plan = Plan {
             hostname,
             mounts,
-            strangers: None,
+            idmapped: None,
             traps,
             landlock: landlock.into_iter().next(),
             without_tcp: self.flag()?,
@@ -351,7 +351,7 @@ impl<'a> Reader<'a> {
                 ws_ypixel: from.small()?,
             })
         })?;
-        Some(Parcel { plan, exec, tty: tty.into_iter().next(), waits: self.flag()? })
+        Some(Order { plan, exec, tty: tty.into_iter().next(), waits: self.flag()? })
     }
 }
 
@@ -370,7 +370,7 @@ mod tests {
                 MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::ReadOnly },
                 MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::ReadWrite },
                 MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::Device },
-                MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::Disowned },
+                MountStep::Bind { source: c"/s".into(), target: c"/t".into(), access: BindAccess::Idmapped },
                 MountStep::Tmpfs { target: c"/tmp".into(), mode: 0o1777, size: Some(1 << 40) },
                 MountStep::Tmpfs { target: c"/home".into(), mode: 0o700, size: None },
                 MountStep::Proc { target: c"/proc".into() },
@@ -381,7 +381,7 @@ mod tests {
                 MountStep::Replace { target: c"/r".into(), content: b"\0\n".to_vec() },
                 MountStep::ReadOnly { target: c"/ro".into() },
             ],
-            strangers: None,
+            idmapped: None,
             traps: vec![
                 Trap { path: c"/trap".into(), kind: Kind::File },
                 Trap { path: c"/traps".into(), kind: Kind::Directory },
@@ -422,19 +422,19 @@ mod tests {
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 1, ws_ypixel: 2 };
         let (plan, exec) = (plan(), exec());
         let fd = packed(&plan, &exec, Some(size));
-        let parcel = unpack(fd.as_fd()).unwrap();
-        assert_eq!(parcel.plan.mounts, plan.mounts);
-        assert_eq!(parcel.plan.traps, plan.traps);
-        assert!(parcel.waits);
-        assert_eq!(parcel.plan.landlock, plan.landlock);
-        assert_eq!(parcel.plan.rlimits, plan.rlimits);
-        assert_eq!(parcel.plan.filter.len(), plan.filter.len());
-        assert!(parcel.plan.without_tcp && parcel.plan.supervised);
-        assert!(parcel.plan.unsupervised_filter.is_some());
-        assert_eq!(parcel.exec.argv.strings(), exec.argv.strings());
-        assert_eq!(parcel.exec.env.strings(), exec.env.strings());
-        assert_eq!(parcel.exec.passed, exec.passed);
-        assert_eq!(parcel.tty.map(|size| size.ws_col), Some(80));
+        let order = unpack(fd.as_fd()).unwrap();
+        assert_eq!(order.plan.mounts, plan.mounts);
+        assert_eq!(order.plan.traps, plan.traps);
+        assert!(order.waits);
+        assert_eq!(order.plan.landlock, plan.landlock);
+        assert_eq!(order.plan.rlimits, plan.rlimits);
+        assert_eq!(order.plan.filter.len(), plan.filter.len());
+        assert!(order.plan.without_tcp && order.plan.supervised);
+        assert!(order.plan.unsupervised_filter.is_some());
+        assert_eq!(order.exec.argv.strings(), exec.argv.strings());
+        assert_eq!(order.exec.env.strings(), exec.env.strings());
+        assert_eq!(order.exec.passed, exec.passed);
+        assert_eq!(order.tty.map(|size| size.ws_col), Some(80));
         assert_eq!(rustix::io::write(&fd, b"x"), Err(Errno::PERM), "nobody can change it any more");
     }
 

@@ -3,26 +3,27 @@
 //! Making namespaces takes as long as reading a configuration and planning from it, and neither needs the other. So
 //! a program that will make one sandbox calls [`begin`] first thing. Pid 1 of a sandbox is cloned from it while it is
 //! small, into the namespaces that only a clone can give. It makes the others itself, beside us, does what no policy
-//! decides ([`stage::found`](crate::stage::found), and the mounts that every plan begins with) and waits. As soon as
+//! decides ([`init::found`](crate::init::found), and the mounts that every plan begins with) and waits. As soon as
 //! it is known what is shown inside, [`build`] has it made; [`launch`](crate::launch::launch) sends the whole plan
-//! and the command as a [parcel](crate::parcel), instead of cloning them with a process.
+//! and the command as an [order](super::wire), instead of cloning them with a process.
 //!
 //! Nothing but this code runs in it until then. It ends when this process does, or at [`forget`].
 
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use ringfence_model::LockExt as _;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use crate::disowned::Strangers;
+use super::child::{self, Order};
+use super::wire;
+use crate::idmapped_etc::Idmapped;
 use crate::launch::{End, Maps, NAMESPACES, Sandboxed, control_pair};
-use crate::parcel;
 use crate::plan::{BindAccess, Exec, MountStep, Plan};
 use crate::report::Message;
 use crate::sys::{self, Cloned, Sys};
-use crate::waiting::{self, Order};
 
 /// Who pid 1 is and what it may do cannot be made later. All the others take several times as long, for which this
 /// process would have to wait.
@@ -50,32 +51,33 @@ pub fn begin(ground: Vec<MountStep>) {
     }
     let maps = Maps::identity();
     let processors = Processors::now();
-    match sys::clone(FIRST) {
+    // SAFETY: the child never returns; it may allocate, since there is one thread.
+    match unsafe { sys::clone(FIRST) } {
         Ok(Cloned::Child) => {
             drop(host);
             // It may have been given the place of its parent, which waits then.
             if let Some(processors) = processors.filter(|processors| sched_getcpu() == processors.here) {
                 processors.move_on(None);
             }
-            waiting::run(inside.as_fd(), &maps, NAMESPACES & !FIRST, &ground)
+            child::run(inside.as_fd(), &maps, NAMESPACES & !FIRST, &ground)
         }
         Ok(Cloned::Parent { pid, pidfd }) => {
             if let Some(processors) = processors {
                 processors.move_on(Pid::from_raw(pid));
             }
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Kill };
-            *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Begun { sandboxed, made: ground });
+            *BEGUN.locked() = Some(Begun { sandboxed, made: ground });
         }
         Err(_) => {}
     }
 }
 
 /// Has the sandbox that was begun, if there is one, make the first `mounts` of its plan while the rest of that is
-/// still thought about. `strangers` are those of the plan.
-pub fn build(mounts: &[MountStep], strangers: Option<&Strangers>) {
-    if let Some(begun) = &mut *BEGUN.lock().unwrap_or_else(PoisonError::into_inner) {
-        // What was not sent is a part of the parcel.
-        let _ = begun.build(mounts, strangers);
+/// still thought about. `idmapped` is that of the plan.
+pub fn build(mounts: &[MountStep], idmapped: Option<&Idmapped>) {
+    if let Some(begun) = &mut *BEGUN.locked() {
+        // What was not sent is a part of the order.
+        let _ = begun.build(mounts, idmapped);
     }
 }
 
@@ -92,7 +94,7 @@ pub(crate) fn has_one_thread() -> bool {
 }
 
 fn take() -> Option<Begun> {
-    BEGUN.lock().unwrap_or_else(PoisonError::into_inner).take()
+    BEGUN.locked().take()
 }
 
 /// The sandbox that was begun, if there is one that fits. One that does not is ended.
@@ -106,11 +108,11 @@ pub(crate) fn take_for(plan: &Plan, exec: &Exec) -> Option<Begun> {
 }
 
 impl Begun {
-    fn build(&mut self, mounts: &[MountStep], strangers: Option<&Strangers>) -> std::io::Result<()> {
+    fn build(&mut self, mounts: &[MountStep], idmapped: Option<&Idmapped>) -> std::io::Result<()> {
         let Some(new) = mounts.strip_prefix(&self.made[..]) else { return Ok(()) };
-        let packed = parcel::pack_mounts(new)?;
-        let tree = match strangers {
-            Some(strangers) if new.iter().any(is_disowned) => Some(strangers.tree()?),
+        let packed = wire::pack_mounts(new)?;
+        let tree = match idmapped {
+            Some(idmapped) if new.iter().any(is_idmapped) => Some(idmapped.tree()?),
             _ => None,
         };
         let mut descriptors = vec![packed.as_fd()];
@@ -121,8 +123,8 @@ impl Begun {
     }
 
     /// Whether it has what only the host could prepare.
-    pub(crate) fn has_disowned(&self) -> bool {
-        self.made.iter().any(is_disowned)
+    pub(crate) fn has_idmapped(&self) -> bool {
+        self.made.iter().any(is_idmapped)
     }
 
     /// Tells it what it is to be.
@@ -168,6 +170,6 @@ impl Processors {
     }
 }
 
-fn is_disowned(step: &MountStep) -> bool {
-    matches!(step, MountStep::Bind { access: BindAccess::Disowned, .. })
+fn is_idmapped(step: &MountStep) -> bool {
+    matches!(step, MountStep::Bind { access: BindAccess::Idmapped, .. })
 }

@@ -3,7 +3,7 @@
 //! In the trees that may be written, a new name can be one that is protected or denied, and no mount is there
 //! to refuse it. A call that was looked at and then let through would be read by the kernel a second time,
 //! from memory that another thread may have changed. So Landlock lets nobody inside make or write anything
-//! there ([`Rights::Kept`](crate::landlock::Rights::Kept)), and the supervisor makes the call: on its own copy
+//! there ([`Rights::SupervisorOnly`](crate::landlock::Rights::SupervisorOnly)), and the supervisor makes the call: on its own copy
 //! of the arguments, at the very place that was judged, following no link. What it opens the caller gets.
 //!
 //! It reaches no further than the caller could. The place is looked up through the sandbox's own mounts, with

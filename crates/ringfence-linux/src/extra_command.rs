@@ -1,8 +1,8 @@
 //! One more command beside what runs in a sandbox.
 //!
-//! Each has a *keeper*, a copy of init: what the command leaves behind comes to it and is ended with the command, so
+//! Each has a *subreaper*, a copy of init: what the command leaves behind comes to it and is ended with the command, so
 //! that commands beside each other cannot be left with each other's processes. It hears from the host, and
-//! reports, on a socket of its own. Allocates nothing; see [`crate::stage`].
+//! reports, on a socket of its own. Allocates nothing; see [`crate::init`].
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -11,38 +11,40 @@ use rustix::process::PidfdFlags;
 use rustix::termios::Winsize;
 
 use crate::descendants;
+use crate::init::{self, Failure, InitArgs, OrFail};
 use crate::plan::{LOWEST_SOURCE, Passed};
 use crate::report::{Message, Step};
-use crate::stage::{self, Failure, OrFail, Stage};
 use crate::sys::{self, Cloned};
 
 /// No command is given more.
 const MOST_GIVEN: usize = 32;
 
-/// Starts the keeper. Where that is not possible the socket's end tells the host so.
-pub(crate) fn start(stage: &Stage<'_>, socket: OwnedFd) {
-    if let Ok(Cloned::Child) = sys::clone(0) {
-        run(stage, &socket)
+/// Starts the subreaper. Where that is not possible the socket's end tells the host so.
+pub(crate) fn start(args: &InitArgs<'_>, socket: OwnedFd) {
+    // SAFETY: the child allocates nothing and never returns.
+    if let Ok(Cloned::Child) = unsafe { sys::clone(0) } {
+        run(args, &socket)
     }
 }
 
-fn run(stage: &Stage<'_>, socket: &OwnedFd) -> ! {
+fn run(args: &InitArgs<'_>, socket: &OwnedFd) -> ! {
     let mut signals = None;
-    let result = keep(stage, socket.as_fd(), &mut signals);
+    let result = keep(args, socket.as_fd(), &mut signals);
     descendants::kill_all(signals.as_ref(), None);
     if let Err(failure) = result {
-        stage::report_failure(socket.as_fd(), failure);
+        init::report_failure(socket.as_fd(), failure);
     }
     sys::exit_now(0)
 }
 
-fn keep(stage: &Stage<'_>, socket: BorrowedFd<'_>, signals: &mut Option<OwnedFd>) -> Result<(), Failure> {
-    sys::close_all_but(&mut [socket.as_raw_fd()]).or_fail(Step::Stdio)?;
-    rustix::process::setsid().or_fail(Step::Keeper)?;
+fn keep(args: &InitArgs<'_>, socket: BorrowedFd<'_>, signals: &mut Option<OwnedFd>) -> Result<(), Failure> {
+    // SAFETY: the others belong to frames that this process never returns to.
+    unsafe { sys::close_all_but(&mut [socket.as_raw_fd()]) }.or_fail(Step::Stdio)?;
+    rustix::process::setsid().or_fail(Step::Subreaper)?;
     sys::block_signals();
     let me = rustix::process::getpid();
-    rustix::process::set_child_subreaper(Some(me)).or_fail(Step::Keeper)?;
-    let pidfd = rustix::process::pidfd_open(me, PidfdFlags::empty()).or_fail(Step::Keeper)?;
+    rustix::process::set_child_subreaper(Some(me)).or_fail(Step::Subreaper)?;
+    let pidfd = rustix::process::pidfd_open(me, PidfdFlags::empty()).or_fail(Step::Subreaper)?;
     Message::Ready.send(socket, Some(pidfd.as_fd())).or_fail(Step::WaitForHost)?;
     drop(pidfd);
 
@@ -63,20 +65,20 @@ fn keep(stage: &Stage<'_>, socket: BorrowedFd<'_>, signals: &mut Option<OwnedFd>
         }
     };
     let signals = signals.insert(sys::child_signal_fd().or_fail(Step::Signals)?);
-    let stage = Stage {
+    let args = InitArgs {
         passed: &given[..count],
         stdio: [given[0].source; 3],
         tty,
         control: socket,
-        disowned: None,
+        idmapped_tree: None,
         wait_for_go: false,
         maps: None,
         landlocked: true,
         tied: true,
-        ..*stage
+        ..*args
     };
-    let payload = stage::start_payload(&stage)?;
-    stage::become_reaper(c"ringfence-shell", &mut [socket.as_raw_fd(), signals.as_raw_fd()])?;
-    stage::reap_until_done(&stage, signals.as_fd(), None, Some(payload), descendants::signal_all);
+    let payload = init::start_payload(&args)?;
+    init::become_reaper(c"ringfence-shell", &mut [socket.as_raw_fd(), signals.as_raw_fd()])?;
+    init::reap_until_done(&args, signals.as_fd(), None, Some(payload), descendants::signal_all);
     Ok(())
 }

@@ -1,19 +1,19 @@
-//! What a run does with what comes from inside.
+//! The handlers of a run: they serve the supervisor, and pass on what comes from inside.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use std::time::Duration;
 
+use ringfence_linux::host_loop::Handlers;
 use ringfence_linux::seccomp;
 use ringfence_linux::supervisor::Supervisor;
-use ringfence_linux::warden::Attend;
 
 use crate::asker::Asker;
 use crate::choice::Chosen;
 use crate::traps::Traps;
 
 /// Serves the supervisor's notifications, and hands the terminal's master on.
-pub(super) struct Attendant<'a, F, T> {
+pub(super) struct RunHandlers<'a, F, T> {
     pub(super) supervisor: Supervisor<'a>,
     pub(super) on_terminal: F,
     pub(super) on_tripwire: T,
@@ -23,7 +23,7 @@ pub(super) struct Attendant<'a, F, T> {
     pub(super) on_held: Option<&'a dyn Fn()>,
 }
 
-impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Attend for Attendant<'_, F, T> {
+impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
     fn listener(&mut self, listener: &OwnedFd) {
         // Without it each call pays two wake-ups across processors; older kernels do not know it.
         let woken_at_once = seccomp::set_sync_wake_up(listener.as_fd()).is_ok();

@@ -17,7 +17,7 @@ const DEEPEST: u32 = 64;
 /// Each round removes at least what one look at every directory shows.
 const MOST_ROUNDS: u32 = 10_000;
 
-pub(crate) fn tree(path: &CStr) {
+pub(crate) fn remove_tree(path: &CStr) {
     let mut moved = 0;
     for _ in 0..MOST_ROUNDS {
         match rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR) {
@@ -112,7 +112,7 @@ mod tests {
         std::fs::write(closed.join("inner"), "").unwrap();
         std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
 
-        tree(&CString::new(root.as_os_str().as_bytes()).unwrap());
+        remove_tree(&CString::new(root.as_os_str().as_bytes()).unwrap());
         assert!(!root.exists());
         assert!(kept.join("file").exists());
     }

@@ -1,4 +1,4 @@
-//! What the host has and would allow, looked at with the user's own rights.
+//! Looking at the host with the user's own rights: whether it has a path, and would allow what is tried.
 
 use std::path::{Path, PathBuf};
 

@@ -15,8 +15,8 @@ use crate::report::{Message, Step};
 /// How long a command that was asked to end may take before it is killed.
 pub const GRACE: Duration = Duration::from_millis(200);
 
-/// What is done with what comes from inside.
-pub trait Attend {
+/// Handlers of what comes from inside.
+pub trait Handlers {
     /// The command is about to run, and its mediated calls arrive on `listener`.
     fn listener(&mut self, listener: &OwnedFd);
 
@@ -70,13 +70,13 @@ pub struct Outcome {
 }
 
 /// Serves the sandbox until everything inside has ended; its init may still be on its way out. `wake` makes
-/// [`Attend::cancelled`] be asked.
-pub fn attend(
+/// [`Handlers::cancelled`] be asked.
+pub fn run(
     plan: &Plan,
     sandbox: &Sandboxed,
     deadline: Option<Instant>,
     wake: Option<BorrowedFd<'_>>,
-    attendant: &mut dyn Attend,
+    handlers: &mut dyn Handlers,
 ) -> Result<Outcome, LaunchError> {
     let mut outcome = Outcome {
         status: None,
@@ -89,20 +89,20 @@ pub fn attend(
     let mut listener: Option<OwnedFd> = None;
     let mut stop = Stop { deadline, killed_at: None };
     let result = loop {
-        let timeout = stop.next_timeout().into_iter().chain(attendant.patience()).min();
+        let timeout = stop.next_timeout().into_iter().chain(handlers.patience()).min();
         let ready = wait(sandbox, listener.as_ref(), wake, timeout);
         if ready.notified
             && let Some(fd) = &listener
         {
-            attendant.notification(fd.as_fd());
+            handlers.notification(fd.as_fd());
         }
         if ready.no_more_callers {
             listener = None;
         }
         if !ready.notified {
-            attendant.rest();
+            handlers.rest();
         }
-        if ready.woken && !outcome.cancelled && attendant.cancelled() {
+        if ready.woken && !outcome.cancelled && handlers.cancelled() {
             outcome.cancelled = true;
             stop.begin(sandbox);
         }
@@ -120,14 +120,14 @@ pub fn attend(
         }
         match Message::receive_with_descriptor(sandbox.control.as_fd()) {
             Ok((Message::Listener { .. }, Some(fd))) => {
-                attendant.listener(&fd);
+                handlers.listener(&fd);
                 listener = Some(fd);
             }
-            Ok((Message::Held, _)) => attendant.held(),
-            Ok((Message::Unsupervised, _)) => attendant.unsupervised(),
-            Ok((Message::Terminal, Some(master))) => attendant.terminal(master),
-            Ok((Message::Tripwire, Some(device))) => attendant.tripwire(device),
-            Ok((Message::Processes, Some(processes))) => attendant.processes(processes),
+            Ok((Message::Held, _)) => handlers.held(),
+            Ok((Message::Unsupervised, _)) => handlers.unsupervised(),
+            Ok((Message::Terminal, Some(master))) => handlers.terminal(master),
+            Ok((Message::Tripwire, Some(device))) => handlers.tripwire(device),
+            Ok((Message::Processes, Some(processes))) => handlers.processes(processes),
             Ok((Message::Exited { status, alone, cpu_us, max_rss_kib }, _)) => {
                 outcome = Outcome { status: Some(status), cpu_us, max_rss_kib, ..outcome };
                 if alone && sandbox.end == End::Kill {
