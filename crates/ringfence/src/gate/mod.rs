@@ -163,13 +163,14 @@ pub fn fenced(setup: &Setup) -> Option<Policy> {
 
 /// Whether everything that would be asked about is what a fence with these rules refuses, and asks about itself: a
 /// file on the deny list, a file that cannot be written, or, where it holds those, a connection. A file that a person
-/// granted was asked about before. Which file a variable names, the fence sees when it is
+/// granted was asked about before, and the host's file is not what a private directory has under that name. Which file a variable names, the fence sees when it is
 /// written or removed.
 #[must_use]
 pub fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: bool) -> bool {
     let held = |path: &String| {
         let decided = rules.decide(path.as_ref(), Access::Read);
-        decided.grant.is_some() || decided.outcome == PathOutcome::Denied(DenyReason::Denied)
+        decided.grant.is_some()
+            || matches!(decided.outcome, PathOutcome::Denied(DenyReason::Denied) | PathOutcome::Private)
     };
     let is_unwritable = |path: &String| !rules.decide(path.as_ref(), Access::Write).allowed();
     let mut asking = verdict.findings.iter().filter(|finding| finding.decision == Decision::Ask);
