@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use ringfence::fence::{CreateOptions, Hooks};
 use ringfence::gate::Gatekeeper;
-use ringfence::local::native::Native;
+use ringfence::local::fence::LocalFence;
 use ringfence::local::shell::SharedSandbox;
 use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
@@ -52,7 +52,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     setup.make_home();
     let place = if setup.loaded.config.provider == LOCAL {
         let options: CreateOptions = run::sandbox(&setup, &args.sandbox)?;
-        Place::Local(SharedSandbox::new(Arc::new(Native::prepare(options)?), &BTreeMap::new()))
+        Place::Local(SharedSandbox::new(Arc::new(LocalFence::prepare(options)?), &BTreeMap::new()))
     } else {
         let (late, progress) = (Arc::clone(&wire), Arc::clone(&wire));
         let hooks = Hooks {

@@ -1,6 +1,6 @@
 //! Provider `local`: the operating system's own sandbox.
 //!
-//! [`Fence`] is the one of the system that this was built for: [`native::Native`] on Linux,
+//! [`Fence`] is the one of the system that this was built for: [`fence::LocalFence`] on Linux,
 //! [`seatbelt::Seatbelt`] on macOS. Both have the same functions.
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,8 @@ mod command;
 pub mod complete;
 pub mod doctor;
 pub mod environment;
+#[cfg(target_os = "linux")]
+pub mod fence;
 pub mod git;
 #[cfg(target_os = "linux")]
 mod ground;
@@ -35,8 +37,6 @@ mod limits;
 #[cfg(target_os = "linux")]
 mod looked_up;
 mod names;
-#[cfg(target_os = "linux")]
-pub mod native;
 #[cfg(target_os = "linux")]
 mod not_promised;
 pub mod offload;
@@ -66,7 +66,7 @@ pub mod view;
 mod wake;
 
 #[cfg(target_os = "linux")]
-pub use native::Native as Fence;
+pub use fence::LocalFence as Fence;
 #[cfg(target_os = "linux")]
 pub use ringfence_linux::bwrap::{STAGE_ARGUMENT, run_stage};
 #[cfg(target_os = "linux")]

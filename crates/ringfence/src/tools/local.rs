@@ -10,7 +10,7 @@ use ringfence_gate::risk::Risk;
 use ringfence_gate::{Gate, Options};
 use ringfence_ledger::{Redact, Secrets, Writer};
 use ringfence_local::approval::AskAbout;
-use ringfence_local::native::Native;
+use ringfence_local::fence::LocalFence;
 use ringfence_model::config::{Ask, WorkspaceAccess};
 use ringfence_model::environment::holds_secret;
 use ringfence_model::{Error, ErrorKind, Filesystem, Result};
@@ -125,7 +125,7 @@ impl LocalTools {
             policy.filesystem.allow_write = others;
             policy.filesystem.allow_read.extend::<Vec<_>>(writable);
         }
-        let native = Native::prepare(CreateOptions {
+        let native = LocalFence::prepare(CreateOptions {
             environment: setup.env.clone(),
             provider_options: setup.local_options(&self.require, self.stage.as_deref())?,
             ..CreateOptions::new(setup.project.clone(), policy)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringfence_fence::{EventSink, Jobs};
-use ringfence_local::native::Native;
+use ringfence_local::fence::LocalFence;
 use ringfence_local::provider::LocalJobs;
 use ringfence_local::shell::{SharedSandbox, Shell, ShellOptions};
 use ringfence_model::{Assurance, ExecRequest, ExecResult, Grant, Result};
@@ -15,7 +15,7 @@ use crate::permission::Desk;
 /// One sandbox with a shell and background commands, started when the first command comes.
 #[derive(Debug)]
 pub struct LocalRoom {
-    native: Arc<Native>,
+    native: Arc<LocalFence>,
     desk: Arc<Desk>,
     inside: Mutex<Option<Inside>>,
 }
@@ -29,7 +29,7 @@ struct Inside {
 
 impl LocalRoom {
     #[must_use]
-    pub fn new(native: Arc<Native>, desk: Arc<Desk>) -> Self {
+    pub fn new(native: Arc<LocalFence>, desk: Arc<Desk>) -> Self {
         Self { native, desk, inside: Mutex::default() }
     }
 

@@ -1,7 +1,7 @@
 //! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
 mod handlers;
-mod house;
+mod shared_sandbox;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -42,18 +42,18 @@ use crate::verdict::blocking;
 
 use handlers::RunHandlers;
 
-pub(crate) use house::{House, Wing};
+pub(crate) use shared_sandbox::{ExtraCommand, HeldSandbox};
 
 pub use crate::streams::{CallersTerminal, Streams};
 
 /// A fence that is ready to be built: the plan is computed once per policy and reused for each run.
 #[derive(Debug)]
-pub struct Native {
+pub struct LocalFence {
     ground: Ground,
     choice: Choice,
 }
 
-impl Native {
+impl LocalFence {
     /// Computes the plan. Fails when a rule of the policy cannot be enforced.
     pub fn prepare(options: CreateOptions) -> Result<Self> {
         let host = Host::from_environment(options.environment);

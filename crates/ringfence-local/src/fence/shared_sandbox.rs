@@ -17,12 +17,12 @@ use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::termios::Winsize;
 
-use super::{Asker, Chosen, Collected, Native, Ready, Run, asker, command, environment, launch_error};
+use super::{Asker, Chosen, Collected, LocalFence, Ready, Run, asker, command, environment, launch_error};
 use crate::approval::Approval;
 use crate::relay;
 
-/// One more run in a house.
-pub(crate) struct Wing {
+/// One more run in a held sandbox.
+pub(crate) struct ExtraCommand {
     /// The program's descriptors, by their numbers; the first also stands in for standard ones not named.
     pub(crate) given: Vec<(OwnedFd, i32)>,
     pub(crate) terminal: Option<Winsize>,
@@ -34,7 +34,7 @@ pub(crate) struct Wing {
 }
 
 enum Order {
-    Open(Box<Wing>),
+    Open(Box<ExtraCommand>),
     Close,
     /// The sandbox is there.
     Up,
@@ -44,8 +44,8 @@ enum Order {
 
 /// The sandbox; it is built when the first run is asked for, and again when it is gone.
 #[derive(Debug)]
-pub(crate) struct House {
-    native: Arc<Native>,
+pub(crate) struct HeldSandbox {
+    fence: Arc<LocalFence>,
     request: ExecRequest,
     running: Mutex<Option<Running>>,
     meter: Arc<Meter>,
@@ -77,29 +77,29 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-impl House {
+impl HeldSandbox {
     /// Every run is of this request.
-    pub(crate) fn new(native: Arc<Native>, request: ExecRequest) -> Self {
-        Self { native, request, running: Mutex::default(), meter: Arc::default() }
+    pub(crate) fn new(fence: Arc<LocalFence>, request: ExecRequest) -> Self {
+        Self { fence, request, running: Mutex::default(), meter: Arc::default() }
     }
 
     /// The limits of all its processes together that were reached since somebody asked.
     pub(crate) fn reached(&self) -> Vec<Violation> {
-        self.native.ground.limits.together(self.meter.news(), None)
+        self.fence.ground.limits.together(self.meter.news(), None)
     }
 
-    pub(crate) fn native(&self) -> &Arc<Native> {
-        &self.native
+    pub(crate) fn fence(&self) -> &Arc<LocalFence> {
+        &self.fence
     }
 
-    pub(crate) fn open(&self, wing: Wing) -> Result<()> {
+    pub(crate) fn open(&self, command: ExtraCommand) -> Result<()> {
         let mut running = self.running.locked();
-        let house = match running.take() {
-            Some(house) if !house.thread.is_finished() => house,
+        let sandbox = match running.take() {
+            Some(sandbox) if !sandbox.thread.is_finished() => sandbox,
             _ => self.build()?,
         };
-        let sent = house.orders.send(Order::Open(Box::new(wing)));
-        *running = Some(house);
+        let sent = sandbox.orders.send(Order::Open(Box::new(command)));
+        *running = Some(sandbox);
         sent.map_err(|_| Error::new(ErrorKind::SpawnFailed, "the sandbox ended"))
     }
 
@@ -115,11 +115,11 @@ impl House {
     fn build(&self) -> Result<Running> {
         let (orders, received) = channel();
         let (up, is_up) = channel();
-        let (native, request, sender) = (Arc::clone(&self.native), self.request.clone(), orders.clone());
+        let (fence, request, sender) = (Arc::clone(&self.fence), self.request.clone(), orders.clone());
         let meter = Arc::clone(&self.meter);
         // The sandbox dies with the thread that starts it.
         let thread = std::thread::spawn(move || {
-            if let Err(error) = native.keep(&request, &received, &sender, &up, &meter) {
+            if let Err(error) = fence.keep(&request, &received, &sender, &up, &meter) {
                 let _ = up.send(Err(error));
             }
         });
@@ -128,16 +128,16 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for HeldSandbox {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// What all runs in a house have in common.
+/// What all runs in a sandbox have in common.
 #[derive(Clone, Copy)]
 struct Common<'a> {
-    native: &'a Native,
+    fence: &'a LocalFence,
     chosen: &'a Chosen,
     ready: &'a Ready<'a>,
     exec: &'a Exec,
@@ -153,7 +153,7 @@ impl<'a> Common<'a> {
         on_held: Option<&'a dyn Fn()>,
     ) -> Run<'a> {
         Run {
-            ground: &self.native.ground,
+            ground: &self.fence.ground,
             chosen: self.chosen,
             ready: self.ready,
             launch_failed,
@@ -169,8 +169,8 @@ impl<'a> Common<'a> {
         }
     }
 
-    fn serve(self, door: &Door<'_>, wing: Wing) {
-        let Wing { given, terminal, approval, events, on_terminal, done } = wing;
+    fn serve(self, door: &Door<'_>, command: ExtraCommand) {
+        let ExtraCommand { given, terminal, approval, events, on_terminal, done } = command;
         let outcome = self.attend_to(door, given, terminal, approval, &*events, on_terminal);
         done(outcome);
     }
@@ -194,12 +194,12 @@ impl<'a> Common<'a> {
         let common: Common<'_> = self;
         let run = common.run(&failed, events, asker, None);
         let outcome = run.serve(&sandbox, on_terminal)?;
-        self.native.end_of(run, self.request, outcome, Collected::nothing(), started)
+        self.fence.end_of(run, self.request, outcome, Collected::nothing(), started)
     }
 }
 
-impl Native {
-    /// Keeps a house until it is closed. `up` is told when it is there.
+impl LocalFence {
+    /// Keeps a sandbox until it is closed. `up` is told when it is there.
     fn keep(
         &self,
         request: &ExecRequest,
@@ -222,7 +222,7 @@ impl Native {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one house, taken apart")]
+    #[expect(clippy::too_many_arguments, reason = "one sandbox, taken apart")]
     fn keep_by(
         &self,
         chosen: &Chosen,
@@ -244,13 +244,13 @@ impl Native {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox")
                 .caused_by(std::io::Error::from(errno))
         })?;
-        let common = Common { native: self, chosen, ready: &ready, exec: &exec, request };
+        let common = Common { fence: self, chosen, ready: &ready, exec: &exec, request };
         let begin = |gauge: Gauge| {
             let now = gauge.read();
             *meter.lock() = Some((gauge, now));
         };
-        let house = Run { on_gauge: Some(&begin), ..common.run(launch_failed, &|_| (), None, None) };
-        house.launched(Stdio::Raw([null.as_raw_fd(); 3]), [null], |sandbox| {
+        let sandbox = Run { on_gauge: Some(&begin), ..common.run(launch_failed, &|_| (), None, None) };
+        sandbox.launched(Stdio::Raw([null.as_raw_fd(); 3]), [null], |sandbox| {
             let door = &sandbox.door();
             let (outcome, failed) = std::thread::scope(|scope| {
                 let main = scope.spawn(move || {
@@ -264,8 +264,8 @@ impl Native {
                 });
                 loop {
                     match orders.recv() {
-                        Ok(Order::Open(wing)) => {
-                            scope.spawn(move || common.serve(door, *wing));
+                        Ok(Order::Open(command)) => {
+                            scope.spawn(move || common.serve(door, *command));
                         }
                         Ok(Order::Up) => {
                             let _ = up.send(Ok(()));
