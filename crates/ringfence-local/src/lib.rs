@@ -9,21 +9,19 @@ pub mod aside;
 #[cfg(target_os = "linux")]
 mod asker;
 #[cfg(target_os = "linux")]
-mod built;
+mod base_mounts;
 #[cfg(target_os = "linux")]
 mod bwrap;
 pub mod capture;
-#[cfg(target_os = "linux")]
-mod choice;
 mod command;
 pub mod complete;
 pub mod doctor;
 pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod fence;
-pub mod git;
 #[cfg(target_os = "linux")]
-mod ground;
+mod fence_plan;
+pub mod git;
 pub mod guest;
 #[cfg(target_os = "linux")]
 mod helper;
@@ -50,6 +48,8 @@ mod relay;
 #[cfg(target_os = "linux")]
 pub mod scan;
 pub mod seatbelt;
+#[cfg(target_os = "linux")]
+mod select;
 #[cfg(target_os = "linux")]
 pub mod shell;
 mod streams;
@@ -81,7 +81,7 @@ pub use streams::{CallersTerminal, Streams};
 /// known. See [`ringfence_linux::prefork::one`].
 #[cfg(target_os = "linux")]
 pub fn begin_sandbox() {
-    ringfence_linux::prefork::one::begin(ground::ground());
+    ringfence_linux::prefork::one::begin(base_mounts::base_mounts());
 }
 
 /// For a program that makes sandboxes as long as it runs, first thing in its main thread: they are made from what it is

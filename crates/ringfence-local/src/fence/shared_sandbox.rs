@@ -17,7 +17,7 @@ use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::termios::Winsize;
 
-use super::{Asker, Chosen, Collected, LocalFence, Ready, Run, asker, command, environment, launch_error};
+use super::{Asker, Collected, LocalFence, Ready, Run, Selected, asker, command, environment, launch_error};
 use crate::approval::Approval;
 use crate::relay;
 
@@ -85,7 +85,7 @@ impl HeldSandbox {
 
     /// The limits of all its processes together that were reached since somebody asked.
     pub(crate) fn reached(&self) -> Vec<Violation> {
-        self.fence.ground.limits.together(self.meter.news(), None)
+        self.fence.inputs.limits.together(self.meter.news(), None)
     }
 
     pub(crate) fn fence(&self) -> &Arc<LocalFence> {
@@ -138,7 +138,7 @@ impl Drop for HeldSandbox {
 #[derive(Clone, Copy)]
 struct Common<'a> {
     fence: &'a LocalFence,
-    chosen: &'a Chosen,
+    selected: &'a Selected,
     ready: &'a Ready<'a>,
     exec: &'a Exec,
     request: &'a ExecRequest,
@@ -153,8 +153,8 @@ impl<'a> Common<'a> {
         on_held: Option<&'a dyn Fn()>,
     ) -> Run<'a> {
         Run {
-            ground: &self.fence.ground,
-            chosen: self.chosen,
+            inputs: &self.fence.inputs,
+            selected: self.selected,
             ready: self.ready,
             launch_failed,
             exec: self.exec,
@@ -188,7 +188,8 @@ impl<'a> Common<'a> {
         let asker = approval.map(|approval| asker(approval, self.request)).transpose()?;
         let borrowed: Vec<(BorrowedFd<'_>, i32)> =
             given.iter().map(|(fd, target)| (fd.as_fd(), *target)).collect();
-        let sandbox = door.another(&borrowed, terminal).map_err(|error| launch_error(&error, self.chosen))?;
+        let sandbox =
+            door.another(&borrowed, terminal).map_err(|error| launch_error(&error, self.selected))?;
         drop(given);
         let failed = RefCell::default();
         let common: Common<'_> = self;
@@ -208,14 +209,14 @@ impl LocalFence {
         up: &Sender<Result<()>>,
         meter: &Meter,
     ) -> Result<()> {
-        let mut chosen = self.choice.current();
+        let mut selected = self.selection.current();
         loop {
             let launch_failed = RefCell::default();
-            let kept = self.keep_by(&chosen, request, orders, sender, up, &launch_failed, meter);
-            chosen = match launch_failed.into_inner() {
+            let kept = self.keep_by(&selected, request, orders, sender, up, &launch_failed, meter);
+            selected = match launch_failed.into_inner() {
                 // Nothing has run in it.
                 Some(error) if error.is_of_the_machine() => {
-                    self.choice.instead_of(&self.ground, &chosen, &error)?
+                    self.selection.instead_of(&self.inputs, &selected, &error)?
                 }
                 _ => return kept,
             };
@@ -225,7 +226,7 @@ impl LocalFence {
     #[expect(clippy::too_many_arguments, reason = "one sandbox, taken apart")]
     fn keep_by(
         &self,
-        chosen: &Chosen,
+        selected: &Selected,
         request: &ExecRequest,
         orders: &Receiver<Order>,
         sender: &Sender<Order>,
@@ -233,18 +234,18 @@ impl LocalFence {
         launch_failed: &RefCell<Option<LaunchError>>,
         meter: &Meter,
     ) -> Result<()> {
-        let ground = &self.ground;
-        let ready = chosen.built.ready(ground)?;
-        ready.refuse_unseen(&ground.cwd)?;
-        let places = ready.places(&ground.host);
+        let inputs = &self.inputs;
+        let ready = selected.fence_plan.ready(inputs)?;
+        ready.refuse_unseen(&inputs.cwd)?;
+        let places = ready.places(&inputs.host);
         let env =
-            environment::build(&ground.policy.environment, &ground.host, &places, &ground.cwd, &request.env);
-        let exec = Exec { held: true, ..command::prepare(request, &env, &ground.cwd)? };
+            environment::build(&inputs.policy.environment, &inputs.host, &places, &inputs.cwd, &request.env);
+        let exec = Exec { held: true, ..command::prepare(request, &env, &inputs.cwd)? };
         let null = relay::open_null().map_err(|errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox")
                 .caused_by(std::io::Error::from(errno))
         })?;
-        let common = Common { fence: self, chosen, ready: &ready, exec: &exec, request };
+        let common = Common { fence: self, selected, ready: &ready, exec: &exec, request };
         let begin = |gauge: Gauge| {
             let now = gauge.read();
             *meter.lock() = Some((gauge, now));
