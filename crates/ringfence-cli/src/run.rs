@@ -10,7 +10,7 @@ use ringfence::fence::CreateOptions;
 use ringfence::gate::Refusal;
 use ringfence::ledger::{ExecutionEnd, ExecutionStart, Writer, WriterOptions};
 use ringfence::local::approval::Settled;
-use ringfence::local::aside::Listener;
+use ringfence::local::terminal_notices::Listener;
 use ringfence::local::{CallersTerminal, Fence, Streams};
 use ringfence::manager::built_in;
 use ringfence::model::config::ConfigFile;

@@ -30,8 +30,8 @@ use crate::environment;
 use crate::fence_plan::{PlanInputs, Ready};
 use crate::host::{Host, canonical_or_same};
 use crate::launcher::{self, LaunchOptions, Launcher};
+use crate::limit_violations::End;
 use crate::limits::LimitPlan;
-use crate::reached::End;
 use crate::relay;
 use crate::scan;
 use crate::select::{Selected, Selection};
@@ -46,7 +46,7 @@ pub(crate) use shared_sandbox::{ExtraCommand, HeldSandbox};
 
 pub use crate::streams::{CallersTerminal, Streams};
 
-/// A fence that is ready to be fence_plan: the plan is computed once per policy and reused for each run.
+/// A fence that is ready to be built: the plan is computed once per policy and reused for each run.
 #[derive(Debug)]
 pub struct LocalFence {
     inputs: PlanInputs,

@@ -25,7 +25,7 @@ use crate::host::Host;
 use crate::host_view::{self, OwnDirectory};
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
 use crate::limits::LimitPlan;
-use crate::looked_up::nobody_looked_up;
+use crate::no_user_lookup::nobody_looked_up;
 use crate::not_promised;
 use crate::scan::{self, Found};
 use crate::view::{self, Rooms, View};

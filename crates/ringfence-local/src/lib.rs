@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod approval;
-pub mod aside;
 #[cfg(target_os = "linux")]
 mod asker;
 #[cfg(target_os = "linux")]
@@ -30,11 +29,12 @@ pub mod host;
 mod host_view;
 #[cfg(target_os = "linux")]
 pub mod launcher;
+pub mod limit_violations;
 #[cfg(target_os = "linux")]
 mod limits;
-#[cfg(target_os = "linux")]
-mod looked_up;
 mod names;
+#[cfg(target_os = "linux")]
+mod no_user_lookup;
 #[cfg(target_os = "linux")]
 mod not_promised;
 pub mod offload;
@@ -43,7 +43,6 @@ pub mod platform;
 pub mod prompt;
 #[cfg(target_os = "linux")]
 pub mod provider;
-pub mod reached;
 mod relay;
 #[cfg(target_os = "linux")]
 pub mod scan;
@@ -55,6 +54,7 @@ pub mod shell;
 mod streams;
 mod system;
 pub mod terminal;
+pub mod terminal_notices;
 pub mod toolchains;
 #[cfg(target_os = "linux")]
 mod traps;

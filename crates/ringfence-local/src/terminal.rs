@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::aside::Asides;
 use crate::prompt::Pause;
 use crate::streams::CallersTerminal;
+use crate::terminal_notices::Asides;
 use crate::wake::Wake;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

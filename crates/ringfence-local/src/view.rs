@@ -13,8 +13,8 @@ use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result}
 
 use crate::base_mounts::base_mounts;
 use crate::host::everything;
-use crate::looked_up::nobody_looked_up;
 use crate::names::Names;
+use crate::no_user_lookup::nobody_looked_up;
 use crate::scan::Found;
 
 pub(crate) use crate::verdict::invisible;

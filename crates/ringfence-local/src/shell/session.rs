@@ -13,7 +13,7 @@ use ringfence_model::{
 
 use crate::approval::Approval;
 use crate::fence::{HeldSandbox, LocalFence};
-use crate::reached;
+use crate::limit_violations;
 use crate::shell::asking::Desk;
 use crate::shell::driver;
 use crate::shell::live::{self, Home, Live};
@@ -305,9 +305,10 @@ impl Shell {
             .map(|violation| (violation.message.clone(), violation.resource.clone()))
             .unzip();
         let timed_out = stopped == Some(Stopped::Timeout);
-        let reached = reached::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
+        let reached =
+            limit_violations::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
         let limits = &self.home.fence().policy().limits;
-        violations.extend(reached::by_one_process(limits, &reached, &[&stdout, &stderr]));
+        violations.extend(limit_violations::by_one_process(limits, &reached, &[&stdout, &stderr]));
         // What ends well and at once has reached none of those that hold for all processes together.
         if let Home::Shared(sandbox) = &self.home
             && (exit_code != 0 || started.elapsed() > AT_ONCE)

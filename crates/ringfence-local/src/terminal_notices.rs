@@ -1,6 +1,6 @@
-//! What a shell on a terminal says to whoever copies its output, and to nobody else.
+//! Notices that a shell on a terminal gives to whoever copies its output, and to nobody else.
 //!
-//! It comes as a control sequence of its own (`ESC ] 7791 ; … BEL`), which is taken out of the output before the
+//! A notice is a control sequence of its own (`ESC ] 7791 ; … BEL`), which is taken out of the output before the
 //! person's terminal sees it. Anything inside can write one: whoever listens must believe nothing that it says.
 
 use std::fmt;
