@@ -77,12 +77,12 @@ impl LocalFence {
         &self.inputs.policy
     }
 
-    /// What shells are started with.
+    /// The words that shells are started with.
     pub(crate) fn shell(&self) -> &[String] {
         &self.inputs.options.shell
     }
 
-    /// Who builds the fence, as far as it is known: a launcher is tried when the first command runs.
+    /// The launcher that builds the fence, as far as it is known: it is tried when the first command runs.
     #[must_use]
     pub fn launcher(&self) -> Launcher {
         self.selection.current().fence_plan.launcher

@@ -57,7 +57,7 @@ pub(crate) struct FencePlan {
     policy: Option<Policy>,
     pub(crate) plan: Plan,
     watched: Watched,
-    /// What is the sandbox's own where there are mounts.
+    /// Directories that are the sandbox's own where there are mounts.
     usual: Vec<PathBuf>,
     helper: Option<Helper>,
     degraded: Vec<Degradation>,
@@ -143,7 +143,7 @@ impl PlanInputs {
         Ok(FencePlan { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
     }
 
-    /// What is shown, and by whom the owners of `/etc` are translated, where that is possible: elsewhere what only
+    /// The view, and the mount of `/etc` with translated owners, where that is possible: elsewhere what only
     /// root can read there is looked for and masked.
     fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Idmapped>>)> {
         let fs = &self.policy.filesystem;
@@ -207,7 +207,7 @@ impl PlanInputs {
         host_view::open_descriptors(&mut policy);
         let shared =
             Shared { no_internet: !landlock::refuses_tcp(abi), no_local: !landlock::has_scopes(abi) };
-        // What only the supervisor refuses would be readable without it.
+        // Files that only the supervisor refuses would be readable without it.
         let spare = !self.options.requires(Layer::Supervisor) && view.exposed.is_empty();
         let alone = Shared { no_local: true, ..shared };
         let plan = Plan {

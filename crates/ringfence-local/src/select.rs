@@ -87,7 +87,7 @@ impl Selection {
         Arc::clone(&self.0.locked())
     }
 
-    /// What to use instead of `failed`, which could not be launched.
+    /// The fence to use instead of `failed`, which could not be launched.
     pub(crate) fn instead_of(
         &self,
         inputs: &PlanInputs,
@@ -107,7 +107,7 @@ impl Selection {
     }
 }
 
-/// Where to begin when no launcher was asked for. Inside a fence that refuses namespaces nothing is planned with them:
+/// The first launcher to try when none was asked for. Inside a fence that refuses namespaces nothing is planned with them:
 /// the plan looks at what it would hide, which the fence around us would tell as attempts.
 fn strongest(inputs: &PlanInputs) -> (Launcher, Vec<Degradation>) {
     let refused = inputs.host.variable("RINGFENCE").and_then(|_| probe::user_namespace().error());

@@ -60,7 +60,7 @@ impl Meter {
         self.0.locked()
     }
 
-    /// What was reached since the last time.
+    /// The limits reached since the last time.
     fn news(&self) -> Reached {
         let mut meter = self.lock();
         let Some((gauge, told)) = &mut *meter else { return Reached::default() };
@@ -134,7 +134,7 @@ impl Drop for HeldSandbox {
     }
 }
 
-/// What all runs in a sandbox have in common.
+/// The things that all runs in a sandbox have in common.
 #[derive(Clone, Copy)]
 struct Common<'a> {
     fence: &'a LocalFence,
