@@ -1,20 +1,20 @@
 //! The front door, and the examples that stand on the crate's front page.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[path = "../examples/approve.rs"]
-#[allow(dead_code, reason = "its main is for people")]
+#[expect(dead_code, reason = "its main is for people")]
 mod approve;
 #[path = "../examples/run.rs"]
-#[allow(dead_code, reason = "its main is for people")]
+#[expect(dead_code, reason = "its main is for people")]
 mod run;
 #[path = "../examples/session.rs"]
-#[allow(dead_code, reason = "its main is for people")]
+#[expect(dead_code, reason = "its main is for people")]
 mod session;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringfence::model::config::GateMode;
 use ringfence::{Answer, Decision, EnvMap, ErrorKind, Permission, Ringfence};
 use serde_json::json;
 
@@ -122,7 +122,6 @@ fn tools_and_callers_that_do_not_block_go_the_same_way() {
     }
     let ask = |_: &Permission| Answer::new(Decision::Deny);
     let ringfence = place.builder().ask(ask).setting("safety", json!({ "gate": "on" })).build().unwrap();
-    let _ = GateMode::On;
     let tools = ringfence.tools().unwrap();
     let ran = tools.call("bash", &json!({ "command": "echo out" }));
     assert_eq!(ran.stdout, "out\n", "{ran:?}");
