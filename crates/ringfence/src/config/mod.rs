@@ -1,8 +1,8 @@
 //! The configuration: one file `sandbox.json` in ringfence's home, sections for agents in it, a file of the
 //! project's own that may only tighten, presets below and the call above.
 //!
-//! [`load`] merges all of it and never reads the process's own environment; [`Loaded::policy`] turns the
-//! result into the policy of a sandbox; [`check`] finds everything that is wrong with a file;
+//! `load` merges all of it and never reads the process's own environment; [`Loaded::policy`] turns the
+//! result into the policy of a sandbox; `check` finds everything that is wrong with a file;
 //! [`Loaded::show`] says where each value came from; [`add_permanent_grant`] writes what a person granted
 //! for good.
 
