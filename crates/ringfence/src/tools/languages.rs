@@ -15,7 +15,7 @@ pub(crate) const FILE: &str = "{file}";
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Language {
-    /// The program and its arguments. Code comes on standard input, unless [`FILE`] is among them.
+    /// The program and its arguments. Code comes on standard input, unless `{file}` is among them.
     pub command: Vec<String>,
     /// Of the file, with its dot.
     #[serde(default)]

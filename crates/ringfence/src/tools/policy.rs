@@ -95,7 +95,7 @@ pub(crate) fn canonical(name: &str) -> String {
 /// One layer, each list with where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyLayer {
-    /// One of [`ORDER`].
+    /// Its place in the order of layers, by name.
     pub name: String,
     /// Only these are offered; empty: all.
     pub allow: Vec<Entry>,
