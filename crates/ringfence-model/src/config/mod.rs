@@ -26,6 +26,6 @@ pub use resolved::{
 };
 pub use setting::{Positive, Seconds, Setting, Size, Text};
 pub use words::{
-    Ask, ConfirmFrom, GateMode, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision, Profile,
-    SafetyMode, Scope, SessionMode, Strictness, WorkspaceAccess,
+    Ask, CodeSandbox, ConfirmFrom, GateMode, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision,
+    Profile, SafetyMode, Scope, SessionMode, Strictness, WorkspaceAccess,
 };

@@ -9,8 +9,8 @@ use super::containers::{BrowserSection, DockerSection};
 use super::file::PermanentGrant;
 use super::setting::Text;
 use super::words::{
-    Ask, ConfirmFrom, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode,
-    Strictness, WorkspaceAccess,
+    Ask, CodeSandbox, ConfirmFrom, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope,
+    SessionMode, Strictness, WorkspaceAccess,
 };
 use crate::{Limits, PolicyMode, RuleLayer, RuleSource};
 
@@ -145,6 +145,7 @@ pub struct SafetyConfig {
     pub tool_allowlist: Vec<Entry>,
     pub tool_denylist: Vec<Entry>,
     pub confirm_from: ConfirmFrom,
+    pub code_sandbox: CodeSandbox,
     pub approval_timeout_ms: u64,
 }
 
@@ -158,17 +159,22 @@ impl Default for SafetyConfig {
             tool_allowlist: vec![],
             tool_denylist: vec![],
             confirm_from: ConfirmFrom::default(),
+            code_sandbox: CodeSandbox::default(),
             approval_timeout_ms: 60_000,
         }
     }
 }
 
-/// None: the built-in list of the tool policy.
+/// Which tools an agent has, and how much it may do with them. No list: the built-in one of the tool policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolLists {
     pub allow: Option<Vec<Entry>>,
     pub deny: Option<Vec<Entry>>,
+    /// None: as many as it likes.
+    pub max_steps: Option<u64>,
+    /// None: as long as it likes.
+    pub max_seconds: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -126,9 +126,15 @@ impl Tools {
         };
         let code = admitted.code();
         let unplaced = |error: &Error| call.execution.iter().for_each(|id| recorder.failed(*id, error));
-        let (kind, place) = self.executor(&admitted, wish).inspect_err(unplaced)?;
+        let (kind, place) = self.executor(&admitted, name, wish).inspect_err(unplaced)?;
         let workspace = self.shared.files.workspace();
-        let prepared = Prepared::new(language, &code, workspace, &self.seen_workspace(&place)?)?;
+        let is_contained = self.shared.executors.as_ref().is_some_and(|all| all.is_of(name, &place));
+        let command = match &language.container {
+            Some(container) if is_contained => &container.command,
+            _ => &language.command,
+        };
+        let seen = self.seen_workspace(&place).inspect_err(unplaced)?;
+        let prepared = Prepared::new((command, &language.extension), &code, workspace, &seen)?;
         let before = Snapshot::of(workspace)?;
         let began = i64::try_from(now_ms()).unwrap_or(i64::MAX);
         let mut request = ExecRequest::shell(prepared.command.clone());
@@ -147,12 +153,20 @@ impl Tools {
     }
 
     /// The workplace that code runs in.
-    fn executor(&self, admitted: &Admitted, wish: Option<Sandbox>) -> Result<(Sandbox, Arc<dyn Workplace>)> {
+    fn executor(
+        &self,
+        admitted: &Admitted,
+        language: &str,
+        wish: Option<Sandbox>,
+    ) -> Result<(Sandbox, Arc<dyn Workplace>)> {
         match (&self.shared.executors, &admitted.verdict) {
-            (Some(executors), Some(verdict)) => executors.choose(&self.workplace, &verdict.risk, wish),
+            (Some(executors), Some(verdict)) => {
+                executors.choose(&self.workplace, language, &verdict.risk, wish)
+            }
             _ if wish.is_some_and(|wish| wish > Sandbox::Subprocess) => {
                 let text = "code runs in the session's own sandbox here, and in no other";
-                Err(Error::new(ErrorKind::SandboxNotAvailable, text))
+                Err(Error::new(ErrorKind::SandboxNotAvailable, text)
+                    .hint("`safety.codeSandbox` lets code run in containers"))
             }
             _ => Ok((Sandbox::Subprocess, Arc::clone(&self.workplace))),
         }

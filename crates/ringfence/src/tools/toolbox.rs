@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use ringfence_model::config::ToolLists;
 use ringfence_model::{Decision, ErrorKind, Filesystem, Operation, Result, ViolationKind};
 use ringfence_workspace::{Mode, Workspace};
 use serde_json::Value;
@@ -35,10 +36,10 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What an agent run usually has.
-    pub const USUAL: Self = Self { steps: Some(40), wall: Some(Duration::from_secs(1800)) };
-    /// As much as it likes.
-    pub const UNLIMITED: Self = Self { steps: None, wall: None };
+    /// As `tools.maxSteps` and `tools.maxSeconds` say.
+    pub(crate) fn configured(tools: &ToolLists) -> Self {
+        Self { steps: tools.max_steps, wall: tools.max_seconds.map(Duration::from_secs) }
+    }
 }
 
 /// What the tools are made of.

@@ -188,7 +188,7 @@ fn policy_layers_decide_what_is_offered() {
 #[test]
 fn a_budget_ends_the_run_and_refused_calls_are_free() {
     let budget = Budget { steps: Some(3), wall: Some(Duration::from_secs(3600)) };
-    let options = OpenTools { budget, ..OpenTools::default() };
+    let options = OpenTools { budget: Some(budget), ..OpenTools::default() };
     // The trial of the world is the first step.
     let Some(world) = World::configured(options, json!({ "ask": "never" }), &[]) else { return };
     for _ in 0..5 {
