@@ -119,7 +119,13 @@ fn extension_lines_go_to_their_handlers_and_are_asked_about() {
     assert_eq!(world.bash("mcp:docs:third").error_kind, Some(ErrorKind::ApprovalDenied));
     let failed = world.bash("mcp:docs:find fail");
     assert_eq!((failed.exit_code, failed.stderr.as_str()), (Some(1), "the server failed"));
-    assert!(world.bash("broken:x").stderr.contains("cannot be made"));
+    let broken = world.bash("broken:x");
+    assert_eq!(
+        (broken.error_kind, &broken.data["reason"]),
+        (Some(ErrorKind::Permission), &json!("safety")),
+        "what cannot be looked up is refused: {broken:?}"
+    );
+    assert!(broken.stderr.contains("cannot be made"), "{broken:?}");
     assert_eq!(world.bash("skill:x:y").error_kind, Some(ErrorKind::NotFound), "nothing is registered for it");
 }
 
