@@ -30,7 +30,7 @@ const MAIN: &str = "main";
 
 pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     let setup = Arc::new(run::load(&args.sandbox, Map::new())?.in_the_project());
-    let wire = Arc::new(Wire::default());
+    let wire = Arc::new(Wire::new(args.events));
     for warning in &setup.loaded.warnings {
         wire.send(&json!({ "event": "warning", "message": warning.to_string() }));
     }

@@ -123,7 +123,8 @@ impl SessionEvent {
     }
 
     /// As it is remembered: what a command printed is not, only how much it was.
-    pub(crate) fn record(&self) -> Option<Value> {
+    #[must_use]
+    pub fn without_output(&self) -> Option<Value> {
         let mut body = match self {
             Self::Output { .. } => return None,
             event => serde_json::to_value(event).ok()?,

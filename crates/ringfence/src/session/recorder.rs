@@ -134,7 +134,7 @@ impl Recorder {
     }
 
     pub(crate) fn emit(&self, event: SessionEvent) {
-        if let (Some(ledger), Some(body)) = (&self.ledger, event.record()) {
+        if let (Some(ledger), Some(body)) = (&self.ledger, event.without_output()) {
             ledger.event(Event::now(event.name(), body));
         }
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
