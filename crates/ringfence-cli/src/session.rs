@@ -88,6 +88,7 @@ fn workplace(args: &Session, core: &Core, wire: &Arc<Wire>) -> Result<Managed> {
             progress.send(&json!({ "event": "progress", "message": line }));
         })),
         is_ephemeral: args.session.is_none(),
+        housekeeper: run::housekeeper(core.setup(), args.session.as_deref()),
         warn: Arc::new(move |warning| warned.send(&json!({ "event": "warning", "message": warning }))),
         ..run::manager_options(core.setup(), &args.sandbox)?
     };

@@ -15,7 +15,6 @@ use super::languages::Languages;
 use super::policy::{PolicyLayer, ToolPolicy};
 use super::router::Extensions;
 use super::toolbox::{Budget, Tools, ToolsOptions};
-use crate::containers;
 use crate::housekeeping::Housekeeper;
 use crate::manager::{Manager, ManagerOptions, Warn, built_in};
 use crate::permission::ApprovalService;
@@ -125,8 +124,8 @@ impl OpenTools {
         let mode = if place.access == WorkspaceAccess::Ro { Mode::ReadOnly } else { Mode::ReadWrite };
         let usual = WorkspaceOptions::default();
         let max_file_bytes = policy.limits.max_file_size_bytes.unwrap_or(usual.max_file_bytes);
-        let open = |directory: &PathBuf| {
-            Workspace::open(directory, WorkspaceOptions { mode, max_file_bytes, ..usual })
+        let open = |directory: &PathBuf, quota_bytes| {
+            Workspace::open(directory, WorkspaceOptions { mode, max_file_bytes, quota_bytes, ..usual })
         };
         let mut layers = self.layers;
         let tools = &setup.loaded.config.tools;
@@ -135,8 +134,8 @@ impl OpenTools {
             core,
             workplace: Arc::new(Managed::new(Arc::new(manager), session)),
             executors,
-            workspace: open(&place.cwd)?,
-            more: self.more.iter().map(open).collect::<Result<_>>()?,
+            workspace: open(&place.cwd, place.quota_bytes())?,
+            more: self.more.iter().map(|directory| open(directory, None)).collect::<Result<_>>()?,
             filesystem: policy.filesystem,
             policy: ToolPolicy::new(layers),
             languages: self.languages,
@@ -148,10 +147,7 @@ impl OpenTools {
     /// What records what is done also registers where; a register that cannot be opened stops nothing.
     fn housekeeper(&self, setup: &Setup) -> Option<Arc<Housekeeper>> {
         self.ledger.as_ref()?;
-        let ledger = setup.ledger_path();
         let failed = |error: Error| (self.warn)(&format!("sandboxes are not registered: {}", error.chain()));
-        let housekeeper = Housekeeper::open(&ledger).map_err(failed).ok()?;
-        let options = &setup.loaded.config.provider_options;
-        Some(Arc::new(containers::looked_after(housekeeper, &ledger, &setup.env, options)))
+        Housekeeper::of(setup).map_err(failed).ok().map(Arc::new)
     }
 }
