@@ -35,7 +35,7 @@ pub mod sensitive;
 mod sync;
 pub mod violation;
 
-pub use config::{SandboxBuilder, SandboxConfig};
+pub use config::SandboxConfig;
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
 pub use degradation::{Degradation, DegradationCode};
 pub use error::{Error, ErrorKind, Result};
@@ -48,4 +48,4 @@ pub use limits::Limits;
 pub use pattern::PathPattern;
 pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleLayer, RuleSource};
 pub use sync::LockExt;
-pub use violation::{Certainty, Operation, Severity, Violation, ViolationKind, ViolationStore};
+pub use violation::{Operation, Severity, Violation, ViolationKind};

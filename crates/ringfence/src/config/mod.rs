@@ -29,7 +29,7 @@ pub use diagnostic::{Diagnostic, DiagnosticKind, Severity};
 pub use expand::{EnvMap, Expanded, Expander};
 pub use grants::{Change, add_permanent_grant, permanent_grants, revoke_permanent_grant};
 pub use load::{BadFile, HOME_VARIABLE, LoadOptions, Loaded, load, ringfence_home};
-pub use policy::{PolicyInputs, is_path_readable, is_path_writable, policy};
+pub use policy::{PolicyInputs, policy};
 pub use ringfence_model::config::*;
 pub use rules::add_rule;
 pub use show::Shown;

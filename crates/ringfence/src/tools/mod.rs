@@ -42,7 +42,7 @@ pub use crate::session::ToolResult;
 pub use catalogue::{Effect, ToolSpec};
 pub use executors::Executors;
 pub use inspect::Prospect;
-pub use languages::{Language, Languages};
+pub use languages::{CodeImage, Language, Languages};
 pub use open::OpenTools;
 pub use policy::{PolicyLayer, ToolPolicy};
 pub use restricted::Restriction;
