@@ -6,7 +6,6 @@ use ringfence_linux::open_files;
 use ringfence_linux::plan::Rlimit;
 use ringfence_model::{Degradation, DegradationCode, Limits, Violation};
 
-use crate::capture::Capture;
 use crate::reached::{self, End, size, violation};
 
 /// How the limits of a policy are kept on this machine.
@@ -118,9 +117,9 @@ impl LimitPlan {
         &self,
         end: &End,
         usage: Option<&cgroup::Usage>,
-        outputs: &[&Capture],
+        cut: &[Option<u64>],
     ) -> Vec<Violation> {
-        let mut reached = reached::by_one_process(&self.limits, end, outputs);
+        let mut reached = reached::by_one_process(&self.limits, end, cut);
         let of_the_group = usage.map_or_else(Reached::default, |usage| Reached {
             oom_kills: usage.memory.map_or(0, |memory| memory.oom_kills),
             refused: usage.pids.map_or(0, |pids| pids.refused),

@@ -224,7 +224,7 @@ impl Native {
         let outputs = [&output.stdout, &output.stderr];
         let (timed_out, cpu_us, lasted) = (outcome.timed_out, Some(outcome.cpu_us), started.elapsed());
         let end = End { timed_out, signal, exit_code, cpu_us, lasted };
-        violations.extend(self.ground.limits.reached(&end, usage.as_ref(), &outputs));
+        violations.extend(self.ground.limits.reached(&end, usage.as_ref(), &outputs.map(Capture::cut)));
         let tree_peak = usage.and_then(|usage| usage.memory).and_then(|memory| memory.peak);
         let truncated = outputs.iter().any(|output| output.truncated());
         ExecResult {

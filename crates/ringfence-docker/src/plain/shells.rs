@@ -373,7 +373,8 @@ impl Steward {
         let signal = (stopped == Some(Stopped::Cancel)).then_some(15);
         let lasted = started.elapsed();
         let reached = reached::End { timed_out, signal, exit_code, cpu_us: None, lasted };
-        let violations = reached::by_one_process(&self.shared.place.limits, &reached, &[&stdout, &stderr]);
+        let violations =
+            reached::by_one_process(&self.shared.place.limits, &reached, &[stdout.cut(), stderr.cut()]);
         Ok(ExecResult {
             truncated: stdout.truncated() || stderr.truncated(),
             stdout: stdout.finish(),

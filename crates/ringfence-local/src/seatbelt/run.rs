@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
         let limits = &self.fence.policy.limits;
         let lasted = self.started.elapsed();
         let ended = reached::End { timed_out: end.timed_out, signal, exit_code, cpu_us: None, lasted };
-        let reached = reached::by_one_process(limits, &ended, &[&output.stdout, &output.stderr]);
+        let reached = reached::by_one_process(limits, &ended, &[output.stdout.cut(), output.stderr.cut()]);
         let truncated = output.stdout.truncated() || output.stderr.truncated();
         let stderr = output.stderr.finish();
         let outcome = Outcome { exit_code, stderr: &stderr, directory: &self.cwd };

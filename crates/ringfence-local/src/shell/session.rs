@@ -302,7 +302,7 @@ impl Shell {
         let timed_out = stopped == Some(Stopped::Timeout);
         let reached = reached::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
         let limits = &self.home.native().policy().limits;
-        violations.extend(reached::by_one_process(limits, &reached, &[&stdout, &stderr]));
+        violations.extend(reached::by_one_process(limits, &reached, &[stdout.cut(), stderr.cut()]));
         // What ends well and at once has reached none of those that hold for all processes together.
         if let Home::Shared(house) = &self.home
             && (exit_code != 0 || started.elapsed() > AT_ONCE)

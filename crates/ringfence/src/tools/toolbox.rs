@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringfence_model::{Decision, ErrorKind, Filesystem, Operation, Result, ViolationKind};
@@ -24,6 +25,10 @@ use crate::session::SessionEvent;
 use crate::session::ToolResult;
 use crate::session::Workplace;
 use crate::session::{Call, Core, Listener, Questions};
+
+/// How long the ends of jobs may take to be heard when everything ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+const GLANCE: Duration = Duration::from_millis(2);
 
 /// How much one run may do. Refused calls cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +95,8 @@ pub struct Tools {
     pub(crate) restriction: Option<Arc<Restriction>>,
     /// Of the workplace's shell.
     pub(crate) position: Arc<Mutex<Position>>,
+    /// The threads that wait for the ends of its jobs.
+    pub(crate) watchers: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Tools {
@@ -109,7 +116,13 @@ impl Tools {
             usage: Mutex::default(),
         };
         let position = Arc::new(Mutex::new(start_of(&shared)));
-        Self { shared: Arc::new(shared), workplace: options.workplace, restriction: None, position }
+        Self {
+            shared: Arc::new(shared),
+            workplace: options.workplace,
+            restriction: None,
+            position,
+            watchers: Arc::default(),
+        }
     }
 
     /// Where a new shell is.
@@ -138,7 +151,8 @@ impl Tools {
     /// The same tools with a sandbox of their own.
     pub fn isolated_copy(&self) -> Result<Self> {
         let position = Arc::new(Mutex::new(self.at_the_start()));
-        Ok(Self { workplace: self.workplace.isolated_copy()?, position, ..self.clone() })
+        let watchers = Arc::default();
+        Ok(Self { workplace: self.workplace.isolated_copy()?, position, watchers, ..self.clone() })
     }
 
     /// Calls a tool.
@@ -321,9 +335,14 @@ impl Tools {
         self.workplaces().for_each(|place| place.cancel());
     }
 
-    /// Ends everything. Repeating it is harmless.
+    /// Ends everything, and hears how its jobs ended. Repeating it is harmless.
     pub fn dispose(&self) {
         self.workplaces().for_each(|place| place.dispose());
+        let watchers = std::mem::take(&mut *self.watchers.lock().unwrap_or_else(PoisonError::into_inner));
+        let deadline = Instant::now() + LAST_WORDS;
+        while watchers.iter().any(|watcher| !watcher.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(GLANCE);
+        }
     }
 
     fn workplaces(&self) -> impl Iterator<Item = &Arc<dyn Workplace>> {
