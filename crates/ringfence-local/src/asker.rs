@@ -98,8 +98,12 @@ impl Ask for Asker {
         self.approval.approver.turn()
     }
 
-    fn abort(&self) {
+    fn abort(&self) -> bool {
+        if self.approval.approver.abort() {
+            return true;
+        }
         self.aborted.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        false
     }
 }

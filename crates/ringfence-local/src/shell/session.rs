@@ -81,6 +81,11 @@ impl Control {
         }
     }
 
+    /// Whether a command that was cancelled still runs.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.current().as_ref().is_some_and(Ticket::is_cancelled)
+    }
+
     /// Whether the command shall end.
     pub(crate) fn wants_end(&self, ticket: &Ticket) -> bool {
         ticket.is_cancelled() || self.disposed.load(Ordering::Acquire)
