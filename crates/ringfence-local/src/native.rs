@@ -427,12 +427,16 @@ impl Run<'_> {
             Error::new(ErrorKind::SpawnFailed, "cannot use the terminal")
                 .caused_by(std::io::Error::from(errno))
         })?;
+        let masters = Mutex::new(None);
         let outcome = std::thread::scope(|scope| {
             let start = |master: OwnedFd| {
-                scope.spawn(move || terminal::relay_until(&master, terminal, None));
+                let kept = Arc::clone(masters.locked().insert(Arc::new(master)));
+                scope.spawn(move || terminal::relay_until(&kept, terminal, None));
             };
             self.attended(Stdio::Terminal(terminal::size(terminal.input)), [], start)
         });
+        // A command may let go of its terminal and go on: without a master the terminal would hang up on it.
+        drop(masters);
         drop(raw);
         outcome
     }
