@@ -132,6 +132,7 @@ impl OpenTools {
             workspace: open(&place.cwd)?,
             more: self.more.iter().map(open).collect::<Result<_>>()?,
             filesystem: policy.filesystem,
+            limits: policy.limits,
             policy: ToolPolicy::new(layers),
             languages: self.languages,
             extensions: self.extensions,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringfence_model::{Decision, ErrorKind, Filesystem, Operation, Result, ViolationKind};
+use ringfence_model::{Decision, ErrorKind, Filesystem, Limits, Operation, Result, ViolationKind};
 use ringfence_workspace::{Mode, Workspace};
 use serde_json::Value;
 
@@ -59,6 +59,7 @@ pub(crate) struct ToolsOptions {
     pub(crate) more: Vec<Workspace>,
     /// The rules of the fence, which hold for files on the host too.
     pub(crate) filesystem: Filesystem,
+    pub(crate) limits: Limits,
     pub(crate) policy: ToolPolicy,
     pub(crate) languages: Languages,
     pub(crate) extensions: Extensions,
@@ -105,7 +106,7 @@ impl Tools {
         let home = options.core.setup().home.clone();
         let shared = Shared {
             executors: options.executors,
-            files: Files::new(options.workspace, options.more, options.filesystem, home),
+            files: Files::new(options.workspace, options.more, options.filesystem, options.limits, home),
             core: options.core,
             policy: options.policy,
             languages: options.languages,
