@@ -80,8 +80,15 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Writes the code to a file only where its language needs one. `seen` is where the sandbox has the workspace.
-    pub(crate) fn new(language: &Language, code: &str, workspace: &Workspace, seen: &Path) -> Result<Self> {
+    /// Writes the code to a file only where its language needs one. `seen` is where the sandbox has the workspace, and
+    /// `below` where the code runs in that.
+    pub(crate) fn new(
+        language: &Language,
+        code: &str,
+        workspace: &Workspace,
+        seen: &Path,
+        below: &Path,
+    ) -> Result<Self> {
         let needs_file = language.command.iter().any(|word| word.contains(FILE));
         let file = needs_file.then(|| {
             let name = format!(".ringfence-code-{}{}", uuid::Uuid::now_v7().simple(), language.extension);
@@ -96,8 +103,8 @@ impl Prepared {
             let inside = file.as_ref().map(|file| seen.join(file).display().to_string()).unwrap_or_default();
             words.push(quoted(&word.replace(FILE, &inside)));
         }
-        let command =
-            format!("( cd -- {} && exec {} )", quoted(&seen.display().to_string()), words.join(" "));
+        let directory = seen.join(below).display().to_string();
+        let command = format!("( cd -- {} && exec {} )", quoted(&directory), words.join(" "));
         let stdin = if let Some(file) = &file {
             workspace.write(file, code.as_bytes())?;
             vec![]
@@ -198,21 +205,28 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(temp.path(), WorkspaceOptions::default()).unwrap();
         let languages = Languages::default();
-        let prepared =
-            Prepared::new(languages.get("python").unwrap().1, "print(1)", &workspace, Path::new("/seen"))
-                .unwrap();
+        let (seen, top) = (Path::new("/seen"), Path::new(""));
+        let prepared = Prepared::new(
+            languages.get("python").unwrap().1,
+            "print(1)",
+            &workspace,
+            seen,
+            Path::new("below"),
+        )
+        .unwrap();
+        assert!(prepared.command.starts_with("( cd -- '/seen/below' && "), "{}", prepared.command);
         assert!(prepared.command.ends_with("exec 'python3' '-' )"), "{}", prepared.command);
         assert_eq!(prepared.stdin, b"print(1)");
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
         let perl =
             Language { command: vec!["perl".to_owned(), FILE.to_owned()], extension: ".pl".to_owned() };
-        let prepared = Prepared::new(&perl, "print 1", &workspace, Path::new("/seen")).unwrap();
+        let prepared = Prepared::new(&perl, "print 1", &workspace, seen, top).unwrap();
         assert!(prepared.command.contains("'/seen/.ringfence-code-"), "{}", prepared.command);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1);
         prepared.tidy(&workspace);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
         std::fs::create_dir(temp.path().join("temp")).unwrap();
-        let prepared = Prepared::new(&perl, "print 1", &workspace, Path::new("/seen")).unwrap();
+        let prepared = Prepared::new(&perl, "print 1", &workspace, seen, top).unwrap();
         assert!(prepared.command.contains("'/seen/temp/.ringfence-code-"), "{}", prepared.command);
         assert_eq!(std::fs::read_dir(temp.path().join("temp")).unwrap().count(), 1);
         prepared.tidy(&workspace);
