@@ -164,6 +164,10 @@ fn locally(
     if adviser.is_some() {
         request.env.insert(advice::VARIABLE.to_owned(), advice::prompt_string());
     }
+    if args.is_shell && !setup.loaded.config.env_override.contains_key("HISTFILE") {
+        // Bash would ask for the person's own at its end, which is none of what they typed.
+        request.env.insert("HISTFILE".to_owned(), String::new());
+    }
     let hear = |aside: &[u8]| adviser.iter().for_each(|adviser| adviser.hear(aside));
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let streams = if args.json {

@@ -431,6 +431,7 @@ impl Run<'_> {
         let outcome = std::thread::scope(|scope| {
             let start = |master: OwnedFd| {
                 let kept = Arc::clone(masters.locked().insert(Arc::new(master)));
+                self.asker.iter().for_each(|asker| asker.is_at(&kept));
                 scope.spawn(move || terminal::relay_until(&kept, terminal, None));
             };
             self.attended(Stdio::Terminal(terminal::size(terminal.input)), [], start)
