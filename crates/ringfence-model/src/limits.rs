@@ -30,9 +30,10 @@ pub struct Limits {
     pub max_open_files: Option<u64>,
     #[serde(alias = "max_stack_bytes")]
     pub max_stack_bytes: Option<u64>,
-    /// Files opened for writing. Nobody counts them yet, so nothing starts with it; the same holds for the next one.
+    /// Files opened for writing. Nobody counts them: nothing starts with it.
     #[serde(alias = "max_file_writes")]
     pub max_file_writes: Option<u64>,
+    /// Bytes written to all files together. Nobody counts them: nothing starts with it.
     #[serde(alias = "max_total_write_bytes")]
     pub max_total_write_bytes: Option<u64>,
     /// Wall-clock time of one command.

@@ -45,10 +45,10 @@ pub struct LimitsSection {
     pub max_open_files: Setting<NonZeroU64>,
     #[serde(alias = "max_stack_bytes")]
     pub max_stack_bytes: Setting<Size>,
-    /// Files opened for writing.
+    /// Files opened for writing. Nobody counts them: nothing starts with it.
     #[serde(alias = "max_file_writes")]
     pub max_file_writes: Setting<u64>,
-    /// Bytes written to all files together.
+    /// Bytes written to all files together. Nobody counts them: nothing starts with it.
     #[serde(alias = "max_total_write_bytes")]
     pub max_total_write_bytes: Setting<Size>,
     /// Wall-clock time of one command, in milliseconds.
