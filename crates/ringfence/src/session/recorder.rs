@@ -172,7 +172,8 @@ impl Recorder {
             ledger.violation(Some(id), self.clean(violation));
         }
         let why = self.redact.redact(why).into_owned();
-        ledger.end(ExecutionEnd { blocked: true, ..ExecutionEnd::failed(id, why) });
+        let exit_code = Some(result.exit_code);
+        ledger.end(ExecutionEnd { blocked: true, exit_code, ..ExecutionEnd::failed(id, why) });
     }
 
     /// It could not be run, or not to its end.
