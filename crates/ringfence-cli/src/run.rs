@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::fence::{CreateOptions, Ticket};
-use ringfence::local::aside::Listener;
 use ringfence::local::prompt::{Pause, TerminalApprover};
+use ringfence::local::terminal_notices::Listener;
 use ringfence::local::{CallersTerminal, Streams};
 use ringfence::manager::{Manager, ManagerOptions, built_in};
 use ringfence::model::config::{Ask as Asking, ConfigFile, GateMode};

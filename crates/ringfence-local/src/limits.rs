@@ -7,7 +7,7 @@ use ringfence_linux::plan::Rlimit;
 use ringfence_model::{Degradation, DegradationCode, Limits, Violation};
 
 use crate::capture::Capture;
-use crate::reached::{self, End, size, violation};
+use crate::limit_violations::{self, End, size, violation};
 
 /// How the limits of a policy are kept on this machine.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl LimitPlan {
         usage: Option<&cgroup::Usage>,
         outputs: &[&Capture],
     ) -> Vec<Violation> {
-        let mut reached = reached::by_one_process(&self.limits, end, outputs);
+        let mut reached = limit_violations::by_one_process(&self.limits, end, outputs);
         let of_the_group = usage.map_or_else(Reached::default, |usage| Reached {
             oom_kills: usage.memory.map_or(0, |memory| memory.oom_kills),
             refused: usage.pids.map_or(0, |pids| pids.refused),

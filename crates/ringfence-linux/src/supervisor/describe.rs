@@ -83,7 +83,7 @@ pub(super) fn too_many_processes(tid: i32, limit: u64, there: u64) -> Violation 
     }
 }
 
-/// What is known of every call that was refused.
+/// A violation with all that is known of every refused call.
 fn seen(
     process: &str,
     kind: ViolationKind,

@@ -10,7 +10,7 @@ use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecRes
 
 use super::jobs::LocalJobs;
 use super::turns::Turns;
-use crate::native::Native;
+use crate::fence::LocalFence;
 use crate::offload::offload;
 use crate::shell::{SharedSandbox, Shell, ShellOptions};
 
@@ -20,7 +20,7 @@ const LEAST_OPEN_FILES: u64 = 128;
 /// A fence with a bash that remembers, and others by name.
 #[derive(Debug)]
 pub struct LocalSandbox {
-    native: Arc<Native>,
+    native: Arc<LocalFence>,
     shared: SharedSandbox,
     options: ShellOptions,
     main: LocalShell,
@@ -41,7 +41,7 @@ impl LocalSandbox {
         if let Some(background) = background {
             shell_options.background = background;
         }
-        let native = Arc::new(Native::prepare(options)?);
+        let native = Arc::new(LocalFence::prepare(options)?);
         let shared = SharedSandbox::new(Arc::clone(&native), &BTreeMap::new());
         let shell = Shell::start_in(&shared, shell_options.clone())?;
         let turns = Turns::new(shell);

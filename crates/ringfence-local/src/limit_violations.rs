@@ -1,4 +1,4 @@
-//! What is said when a limit was reached.
+//! The words for a limit that was reached.
 
 use std::time::Duration;
 
