@@ -125,13 +125,13 @@ fn serve(common: &Common, place: &Arc<dyn Workplace>) -> Result<()> {
             Ok(Some(Line::Order(id, order))) => jobs.order(&id, &order),
             Ok(Some(Line::Answer(permission, decision))) => {
                 if !questions.answer(permission, decision) {
-                    wire.error(None, &format!("nobody waits for an answer to {permission}"));
+                    wire.error(None, &format!("no question has the number {permission}, or it was answered"));
                 }
             }
             Err((id, message)) => wire.error(id.as_ref(), &message),
         }
     }
-    // What was given is done; what would ask has nobody to ask any more.
+    // Commands that were given finish; their questions have nobody to answer them any more.
     questions.close();
     workers.into_values().for_each(Worker::finish);
     Ok(())
