@@ -1,4 +1,4 @@
-//! What the provider `docker` is told besides the policy.
+//! Options of the provider `docker` besides the policy.
 
 use std::path::Path;
 #[cfg(feature = "docker")]

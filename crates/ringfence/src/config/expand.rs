@@ -10,7 +10,7 @@ use ringfence_model::PathPattern;
 /// The caller's environment.
 pub type EnvMap = BTreeMap<OsString, OsString>;
 
-/// What paths are expanded with.
+/// The home and the variables by which paths are expanded.
 #[derive(Debug, Clone, Copy)]
 pub struct Expander<'a> {
     pub home: &'a Path,

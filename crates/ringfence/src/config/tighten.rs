@@ -146,7 +146,7 @@ impl Merge {
         section.set_timeout(timeout);
         self.tighten_limits(o, &section);
 
-        // What is not a matter of tighter or wider is the user's alone.
+        // A setting that is neither tighter nor wider is the user's alone.
         for (path, present) in [
             ("provider", provider.value().is_some_and(|name| name.as_str() != self.config.provider)),
             ("providerOptions", provider_options.is_some()),

@@ -18,7 +18,7 @@ pub enum Throttle {
     Off,
 }
 
-/// What a sweep did.
+/// The outcome of a sweep.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Another sweep was too short a while ago; nothing was done.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::Answer;
 use super::request::Permission;
 
-/// Where questions and answers lie.
+/// The directory in which questions and answers lie.
 #[derive(Debug, Clone)]
 pub struct Letterbox(PathBuf);
 

@@ -279,7 +279,7 @@ impl Leaving {
 }
 
 impl Drop for Leaving {
-    /// Whoever destroyed it went away: somebody else must, or its place would never be free.
+    /// The caller who destroyed it went away: somebody else must, or its place would never be free.
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let core = Arc::clone(&self.core);

@@ -23,7 +23,7 @@ struct State {
     refused: Option<Refused>,
 }
 
-/// What was refused last.
+/// The last refusal.
 #[derive(Debug, Clone)]
 pub(crate) struct Refused {
     path: PathBuf,
@@ -120,7 +120,7 @@ impl Refused {
     }
 }
 
-/// What a tool refused by itself, as it is recorded.
+/// A refusal of the tool itself, as it is recorded.
 pub(crate) fn refusal(
     kind: ViolationKind,
     operation: Operation,
