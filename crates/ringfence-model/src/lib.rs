@@ -42,6 +42,7 @@ pub use degradation::{Degradation, DegradationCode};
 pub use error::{Error, ErrorKind, Result};
 pub use exec::{
     Assurance, Command, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Stdin, TerminalSize, Usage,
+    now_ms, shell_word,
 };
 pub use grant::{Decision, Grant, GrantScope};
 pub use limits::Limits;

@@ -1,7 +1,6 @@
 //! Putting a refusal into words: who asked, for what, and which rule says no.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::seccomp::DenyEntry;
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
@@ -101,7 +100,7 @@ fn seen(
         pid: inner_pid(process),
         program,
         argv,
-        time_ms: now_ms(),
+        time_ms: ringfence_model::now_ms(),
         message,
         ..Violation::new(kind, operation, resource)
     }
@@ -180,11 +179,4 @@ fn argv(process: &str) -> Vec<String> {
         .take(MOST)
         .map(|word| String::from_utf8_lossy(&word[..word.len().min(LONGEST)]).into_owned())
         .collect()
-}
-
-/// Milliseconds since the Unix epoch.
-#[must_use]
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Hooks, Jobs, Sandbox, Ticket};
-use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Policy, Result};
+use ringfence_model::{
+    Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Policy, Result, shell_word,
+};
 
 use super::jobs::LocalJobs;
 use super::turns::Turns;
@@ -189,7 +191,7 @@ impl Sandbox for LocalShell {
 
 /// Whether the shell can go there: only it knows what exists inside.
 fn visit(cwd: &Path) -> Result<ExecRequest> {
-    let words = format!("(builtin cd -- {})", quoted(cwd.to_str().ok_or_else(not_text)?));
+    let words = format!("(builtin cd -- {})", shell_word(cwd.to_str().ok_or_else(not_text)?));
     Ok(ExecRequest::shell(words))
 }
 
@@ -205,15 +207,18 @@ fn in_its_place(request: ExecRequest) -> Result<ExecRequest> {
     let mut text = "(".to_owned();
     if let Some(cwd) = &request.cwd {
         let cwd = cwd.to_str().ok_or_else(not_text)?;
-        text.push_str(&format!("builtin cd -- {} || builtin exit; ", quoted(cwd)));
+        text.push_str(&format!("builtin cd -- {} || builtin exit; ", shell_word(cwd)));
     }
     for (name, value) in &request.env {
-        text.push_str(&format!("builtin export {} || builtin exit; ", quoted(&format!("{name}={value}"))));
+        text.push_str(&format!(
+            "builtin export {} || builtin exit; ",
+            shell_word(&format!("{name}={value}"))
+        ));
     }
     let command = match &request.command {
-        Command::Shell(text) => format!("builtin eval {}", quoted(text)),
+        Command::Shell(text) => format!("builtin eval {}", shell_word(text)),
         Command::Argv(argv) => {
-            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(quoted)).collect();
+            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(shell_word)).collect();
             words
                 .ok_or_else(|| Error::new(ErrorKind::Validation, "a word of the command is not UTF-8"))?
                 .join(" ")
@@ -222,10 +227,6 @@ fn in_its_place(request: ExecRequest) -> Result<ExecRequest> {
     text.push_str(&command);
     text.push_str("\n)");
     Ok(ExecRequest { command: Command::Shell(text), cwd: None, env: BTreeMap::new(), ..request })
-}
-
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// `kind-<milliseconds>-<six letters or digits>`.

@@ -15,7 +15,7 @@ use ringfence_model::LockExt as _;
 use ringfence_model::config::Precision;
 use ringfence_model::{
     Access, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Filesystem, Result, Stdin, Usage,
-    Violation, ViolationKind,
+    Violation, ViolationKind, now_ms,
 };
 use ringfence_seatbelt::{Denial, MacEnv, Mode, Outcome, effective};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ use super::process::{self, End, Process, Start, nobody};
 use super::wrapper::open_descriptors;
 use crate::capture::Capture;
 use crate::host::canonical_or_same;
-use crate::limit_violations::{self, now_ms};
+use crate::limit_violations;
 use crate::own_directory::OwnDirectory;
 use crate::streams::{CallersTerminal, Streams};
 use crate::terminal::{self, RawTerminal, USUAL_SIZE};

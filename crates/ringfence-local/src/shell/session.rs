@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::{Background, EventSink, Ticket};
 use ringfence_model::LockExt as _;
-use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin, Usage};
+use ringfence_model::{
+    Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin, Usage, shell_word,
+};
 
 use crate::approval::Approval;
 use crate::fence::{HeldSandbox, LocalFence};
@@ -350,15 +352,10 @@ pub(crate) fn command_text(request: &ExecRequest) -> Result<String> {
     match &request.command {
         Command::Shell(text) => Ok(text.clone()),
         Command::Argv(argv) => {
-            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(quoted)).collect();
+            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(shell_word)).collect();
             words.map(|words| words.join(" ")).ok_or_else(|| refused("a word of the command is not UTF-8"))
         }
     }
-}
-
-/// One word for bash, whatever is in it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Unknown to everybody until the command is sent.

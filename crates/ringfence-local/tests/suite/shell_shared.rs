@@ -132,7 +132,7 @@ fn a_job_is_polled_written_to_and_signalled() {
             &ExecRequest::shell(
                 "g $A; basename $PWD; while read line; do greet \"$line\"; done; echo end >&2; exit 5",
             ),
-            &JobOptions { like: Some(&shell), ..JobOptions::default() },
+            &JobOptions { like: Some(&shell) },
         )
         .unwrap();
     assert_eq!(job.state, JobState::Running);

@@ -51,7 +51,7 @@ impl Executors {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use ringfence_gate::risk::assess_browser;
     use ringfence_gate::{Gate, Language, Options, Request};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ringfence_gate as gate;
-use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_model::{Error, ErrorKind, Result, shell_word};
 use ringfence_workspace::{FileKind, ListOptions, Workspace};
 use serde::Deserialize;
 
@@ -94,10 +94,10 @@ impl Prepared {
         let mut words = vec![];
         for word in &language.command {
             let inside = file.as_ref().map(|file| seen.join(file).display().to_string()).unwrap_or_default();
-            words.push(quoted(&word.replace(FILE, &inside)));
+            words.push(shell_word(&word.replace(FILE, &inside)));
         }
         let command =
-            format!("( cd -- {} && exec {} )", quoted(&seen.display().to_string()), words.join(" "));
+            format!("( cd -- {} && exec {} )", shell_word(&seen.display().to_string()), words.join(" "));
         let stdin = if let Some(file) = &file {
             workspace.write(file, code.as_bytes())?;
             vec![]
@@ -113,10 +113,6 @@ impl Prepared {
             let _ = workspace.remove(&file, ringfence_workspace::RemoveDepth::Single);
         }
     }
-}
-
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Directories whose files are not worth telling.
