@@ -53,7 +53,7 @@ pub(crate) fn keeps_sandboxes() -> bool {
 }
 
 /// Reads `ringfence run …` without the other commands: describing them all to the parser takes longer than
-/// anything else before a sandbox is made. What does not fit is none: the whole parser has the words for it.
+/// anything else before a sandbox is made. A line that does not fit is none: the whole parser has the words for it.
 fn parse_run() -> Option<Command> {
     if !is_run() {
         return None;

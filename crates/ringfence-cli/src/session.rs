@@ -38,7 +38,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     let core = core(args, &setup, &questions, &wire)?;
     setup.make_home();
     let place: Arc<dyn Workplace> = Arc::new(workplace(args, &core, &wire)?);
-    // Without a reader nothing that still runs is of use to anybody. What the sandboxes hold goes with this
+    // Nothing that still runs is of use without a reader. Everything in the sandboxes goes with this
     // process; what was done stays in the ledger.
     let recorder = Arc::clone(core.recorder());
     std::thread::spawn(move || {

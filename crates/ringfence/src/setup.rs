@@ -158,7 +158,7 @@ impl Setup {
     }
 
     /// To be called before a fence is planned in which something of an agent's will run: what is not there cannot be
-    /// covered, and ringfence's home holds its rules and records. Who may not make it here cannot make it inside either.
+    /// covered, and ringfence's home holds its rules and records. A user who may not make it here cannot make it inside either.
     pub fn make_home(&self) {
         use std::os::unix::fs::DirBuilderExt as _;
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.ringfence_home);

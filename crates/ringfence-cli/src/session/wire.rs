@@ -72,7 +72,7 @@ struct Raw {
     decision: Option<Decision>,
 }
 
-/// Reads a line; none when it is empty. What is wrong comes with the id, where there is one.
+/// Reads a line; none when it is empty. An error comes with the id, where there is one.
 pub(crate) fn parse(line: &[u8]) -> Result<Option<Line>, (Option<Value>, String)> {
     if line.trim_ascii().is_empty() {
         return Ok(None);

@@ -26,7 +26,7 @@ pub struct Expanded {
 }
 
 impl Expander<'_> {
-    /// Expands `~`, `~/…` and `$NAME` (a letter or `_` first; `${NAME}` is not a variable). What comes from
+    /// Expands `~`, `~/…` and `$NAME` (a letter or `_` first; `${NAME}` is not a variable). Text that comes from
     /// the home directory or a variable is taken literally, `*` and all. A variable that is unset or empty
     /// stays as written, so that a rule never turns into one for a shorter path. A relative path is the
     /// project's; a pattern that begins with `**/` holds everywhere.

@@ -1,5 +1,5 @@
 //! A project's own file: it is part of what the fence holds, so it may make the policy tighter and nothing
-//! else. Whatever would widen it is left out, by name.
+//! else. Keys that would widen it are left out, by name.
 
 use ringfence_model::PolicyMode;
 use ringfence_model::config::{

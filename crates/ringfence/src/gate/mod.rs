@@ -1,6 +1,6 @@
 //! Whether a command may run: judged before it does, by the rules of one project.
 //!
-//! The gate is advice; whatever passes it runs inside the fence. What follows from a verdict is decided in one place,
+//! The gate is advice; whatever passes it runs inside the fence. The consequence of a verdict is decided in one place,
 //! [`Core::admit`](crate::session::Core::admit).
 //!
 //! Calls that the fence itself will refuse and ask about, exactly and when they happen, are not asked about here a

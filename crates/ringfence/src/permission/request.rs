@@ -193,7 +193,7 @@ impl Permission {
         }
     }
 
-    /// One sentence for a person. What comes from outside is shown without control characters.
+    /// One sentence for a person. Text from outside is shown without control characters.
     #[must_use]
     pub fn sentence(&self) -> String {
         let wants = self.wants();

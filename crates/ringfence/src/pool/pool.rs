@@ -106,7 +106,7 @@ impl Pool {
         self.core.locked().book.statistics()
     }
 
-    /// Destroys everything, in use or not, and ends the thread. Whoever waits, or comes later, gets an error.
+    /// Destroys everything, in use or not, and ends the thread. Callers that wait, or come later, get an error.
     pub async fn stop(&self) -> Result<()> {
         self.bell.end();
         self.core.stop().await

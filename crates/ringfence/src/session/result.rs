@@ -138,7 +138,7 @@ impl ToolResult {
         self
     }
 
-    /// Whether the agent is to be told of an error. What the fence stopped is news, not an error of the tool.
+    /// Whether the agent is to be told of an error. A refusal of the fence is news, not an error of the tool.
     #[must_use]
     pub fn is_error(&self) -> bool {
         !self.ok && self.error_kind != Some(ErrorKind::SandboxBlocked)

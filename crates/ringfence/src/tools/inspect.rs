@@ -98,7 +98,7 @@ impl Tools {
         self.shared.files.bytes(path, own.as_deref(), &self.shared.core.questions().granted())
     }
 
-    /// Asks a person for a path before a command needs it. What is allowed holds for the session, never longer; the
+    /// Asks a person for a path before a command needs it. A permission holds for the session, never longer; the
     /// path is shown as what it really is, and the reason as what the agent says.
     #[must_use]
     pub fn request_access(&self, id: &str, path: &Path, access: Access, reason: &str) -> ToolResult {
