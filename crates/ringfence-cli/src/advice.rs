@@ -1,4 +1,4 @@
-//! What the gate would say about a command that a person types in `ringfence shell`. Only said, never asked: people
+//! Advice of the gate on a command that a person types in `ringfence shell`. It is only said, never asked: people
 //! may do in their shell what they like, inside the fence.
 //!
 //! bash expands `PS0` when it has read a command and before it runs it. Ours is an aside for ringfence with the
@@ -27,12 +27,12 @@ const LOOKS: usize = 10;
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn prompt_string() -> String {
-    // What `set -x` would show of our own command is nobody's business.
+    // `set -x` must not show our own command.
     let entry = "$({ set +x; } 2>/dev/null; HISTTIMEFORMAT= history 1 2>/dev/null)";
     format!("{BEGIN_IN_PROMPT}$PWD\\037{entry}{END_IN_PROMPT}")
 }
 
-/// What was typed, and where.
+/// A typed line, and the directory it was typed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Typed {
     cwd: String,

@@ -53,7 +53,7 @@ pub(crate) fn deny(args: &Deny) -> Result<ExitCode> {
 fn list(letterbox: &Letterbox) -> Result<ExitCode> {
     let letters: Vec<Letter> = letterbox.waiting()?;
     if letters.is_empty() {
-        output::print("nothing waits for an answer\n")?;
+        output::print("no request is pending\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new(&["ID", "LEFT", "QUESTION"]);

@@ -33,7 +33,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What was asked for.
+/// The command that was asked for.
 pub(crate) fn parse() -> std::result::Result<Command, clap::Error> {
     match parse_run() {
         Some(command) => Ok(command),
@@ -53,7 +53,7 @@ pub(crate) fn keeps_sandboxes() -> bool {
 }
 
 /// Reads `ringfence run …` without the other commands: describing them all to the parser takes longer than
-/// anything else before a sandbox is made. What does not fit is none: the whole parser has the words for it.
+/// anything else before a sandbox is made. A line that does not fit is none: the whole parser has the words for it.
 fn parse_run() -> Option<Command> {
     if !is_run() {
         return None;
@@ -83,9 +83,9 @@ pub(crate) enum Command {
     /// Serve the tools to a client of the Model Context Protocol
     #[cfg(all(feature = "mcp", target_os = "linux"))]
     Mcp(Box<Mcp>),
-    /// Answer what an agent waits for
+    /// Answer a pending request
     Approve(Approve),
-    /// Refuse what an agent waits for
+    /// Refuse a pending request
     Deny(Deny),
     /// Try what this machine can enforce; say what is missing and how to get it
     Doctor(Box<Doctor>),
@@ -105,15 +105,15 @@ pub(crate) enum Command {
     Rules(Rules),
     /// List the sandboxes that are there
     List(ListSandboxes),
-    /// Remove sandboxes, so that they are made anew with the configuration of now
+    /// Remove sandboxes, so that they are made anew with the current configuration
     Recreate(Recreate),
-    /// Remove sandboxes that nobody used for long, and find those that nobody remembers
+    /// Remove sandboxes that nobody used for long, and find unregistered ones
     Prune(PruneSandboxes),
     /// Print a completion script for a shell
     Completions(Completions),
 }
 
-/// What a sandbox is made from; shared by every command that makes or explains one.
+/// Options of a sandbox; shared by every command that makes or explains one.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Sandbox {
     /// The project: writable, and where the command starts [default: the current directory]
@@ -140,10 +140,10 @@ pub(crate) struct Sandbox {
     /// How exactly refusals are reported
     #[arg(long, value_name = "LEVEL")]
     pub(crate) precision: Option<Precision>,
-    /// Who builds the fence [default: from the configuration, the strongest that works here]
+    /// The launcher that builds the fence [default: from the configuration, the strongest that works here]
     #[arg(long, value_name = "LAUNCHER")]
     pub(crate) launcher: Option<Launcher>,
-    /// Refuse to run unless this layer holds, such as namespaces, landlock or supervisor; may be repeated
+    /// Refuse to run unless this layer holds, such as namespaces, landlock or supervisor
     #[arg(long, value_name = "LAYER")]
     pub(crate) require: Vec<String>,
 }

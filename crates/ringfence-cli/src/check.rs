@@ -184,7 +184,7 @@ fn risk_name(verdict: &Verdict) -> String {
     format!("{:?}", verdict.risk.level).to_lowercase()
 }
 
-/// What a finding asks for, as a word.
+/// The decision of a finding, as a word.
 fn word(finding: &Finding) -> &'static str {
     match finding.decision {
         Decision::Allow => "note",

@@ -65,7 +65,7 @@ impl Scratch {
         Ok(Self { _directory: directory, project, home })
     }
 
-    /// What a sandbox is without any configuration.
+    /// The policy of a sandbox without any configuration.
     fn sandbox(&self, places: &Places) -> CreateOptions {
         let Places { home, ringfence_home, env, .. } = places;
         let inputs = PolicyInputs::new(&self.project, home, ringfence_home, env);

@@ -79,7 +79,7 @@ impl Verdict {
     }
 }
 
-/// What the policy says, and about which of the paths that the asked one leads through.
+/// The policy's answer, and the path it is about: the asked one, or one that it leads through.
 #[derive(Debug)]
 struct Answer<'a> {
     asked: PathBuf,
@@ -131,7 +131,7 @@ struct Explained {
     #[serde(skip_serializing_if = "Option::is_none")]
     grant: Option<Grant>,
     why: String,
-    /// What would change the answer.
+    /// Changes that would give another answer.
     change: Vec<String>,
 }
 
@@ -221,7 +221,7 @@ fn why(answer: &Answer<'_>, built_in: Option<&str>) -> String {
     }
 }
 
-/// What a person would do to get another answer; nothing where it is allowed.
+/// Steps by which a person gets another answer; none where it is allowed.
 fn change(answer: &Answer<'_>, fs: &Filesystem, setup: &Setup) -> Vec<String> {
     if answer.decisive == answer.resolved {
         return change_about(&answer.resolved, &answer.decision, answer.access, setup);
@@ -268,7 +268,7 @@ fn take_out(source: &RuleSource, path: &Path) -> Option<String> {
             Some(format!("remove the rule from {}{line}", file.display()))
         }
         (RuleLayer::Profile, None) => Some("use a laxer --profile".to_owned()),
-        // What is built in cannot be taken out, only granted.
+        // A built-in rule cannot be taken out, only granted against.
         (_, None) => None,
     }
 }

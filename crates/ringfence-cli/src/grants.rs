@@ -39,7 +39,7 @@ struct Held {
     session_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     project: Option<PathBuf>,
-    /// Where it is written, for permanent ones.
+    /// The file that holds it, for permanent ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<PathBuf>,
 }

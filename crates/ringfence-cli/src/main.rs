@@ -48,17 +48,17 @@ use ringfence::model::Result;
 use args::Command;
 
 fn main() -> ExitCode {
-    // What bwrap executes inside a sandbox; nothing a person would call.
+    // Bwrap executes this inside a sandbox; no person calls it.
     #[cfg(target_os = "linux")]
     if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::local::STAGE_ARGUMENT) {
         ringfence::local::run_stage();
     }
-    // What holds commands in a container, told so by the one who made that; nothing a person would call either.
+    // The guest holds commands in a container; whoever made the container starts it, no person does.
     #[cfg(target_os = "linux")]
     if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::local::guest::GUEST_ARGUMENT) {
         return guest();
     }
-    // What reads code for the gate, locked in; nothing a person would call either.
+    // The reader reads code for the gate, locked in; no person calls it either.
     if std::env::args_os().nth(1).is_some_and(|first| first == ringfence::gate::READ_CODE) {
         return ringfence::gate::serve_reader();
     }
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     if args::is_run() {
         ringfence::local::begin_sandbox();
     }
-    // Who makes many makes them from what it is now, not from what it has grown to by then.
+    // A program that makes many sandboxes clones them from what it is now, not from what it has grown to by then.
     #[cfg(target_os = "linux")]
     if args::keeps_sandboxes() {
         ringfence::local::begin_prefork_server();
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
 #[cfg(target_os = "linux")]
 fn guest() -> ExitCode {
     let input = std::io::BufReader::new(std::io::stdin());
-    // Whoever uses it was told on standard output what went wrong.
+    // Standard output has told the caller what went wrong.
     match ringfence::local::guest::serve(input, std::io::stdout(), std::env::vars_os().collect()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(report::OWN_FAILURE),

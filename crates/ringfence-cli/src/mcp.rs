@@ -19,7 +19,7 @@ use crate::args::{Mcp, McpCommand, Sandbox};
 use crate::places::Places;
 use crate::{gate, report, run};
 
-/// What nobody guesses.
+/// Shorter tokens could be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
 pub(crate) fn mcp(args: Mcp) -> Result<ExitCode> {
@@ -68,7 +68,7 @@ fn token(file: Option<&Path>) -> Result<String> {
     Ok(token.to_owned())
 }
 
-/// What every session is made from.
+/// The parts that every session is made from.
 fn options(sandbox: Sandbox, session: Option<String>) -> Result<Options> {
     let places = Places::find(sandbox.project.as_deref())?;
     let projects = match &sandbox.project {

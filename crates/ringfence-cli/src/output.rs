@@ -1,4 +1,4 @@
-//! What goes to standard output: text, JSON, colours for a terminal.
+//! Standard output: text, JSON, colours for a terminal.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -101,11 +101,17 @@ pub(crate) fn one_line(text: &str) -> String {
 pub(crate) struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<(Tone, String)>>,
+    is_whole: bool,
 }
 
 impl Table {
     pub(crate) fn new(header: &[&'static str]) -> Self {
-        Self { header: header.to_vec(), rows: Vec::new() }
+        Self { header: header.to_vec(), rows: Vec::new(), is_whole: false }
+    }
+
+    /// The last column is never cut: a terminal wraps it.
+    pub(crate) fn whole(self) -> Self {
+        Self { is_whole: true, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (Tone, String)>) {
@@ -127,7 +133,7 @@ impl Table {
         }
         let last = widths.len().saturating_sub(1);
         let before: usize = widths[..last].iter().map(|width| width + 2).sum();
-        let room = width.map(|width| width.saturating_sub(before).max(20));
+        let room = width.filter(|_| !self.is_whole).map(|width| width.saturating_sub(before).max(20));
         let mut text = String::new();
         let header = self.header.iter().map(|title| (Tone::Quiet, (*title).to_owned())).collect();
         for row in std::iter::once(&header).chain(&self.rows) {
@@ -181,6 +187,7 @@ mod tests {
             "AGE     COMMAND\n2m ago  cargo test --workspace --all\n3d\n"
         );
         assert!(table.render(Palette::plain(), Some(28)).contains("cargo test --worksp…\n"));
+        assert!(table.whole().render(Palette::plain(), Some(28)).contains("--workspace --all\n"));
     }
 
     #[test]

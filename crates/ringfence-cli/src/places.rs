@@ -1,4 +1,4 @@
-//! Where the files are: for commands that work without a valid configuration.
+//! Places of our files: for commands that work without a valid configuration.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

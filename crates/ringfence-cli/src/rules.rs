@@ -77,7 +77,8 @@ fn test(args: &TestRules) -> Result<ExitCode> {
     // Reading them tries their examples.
     let (setup, held) = held()?;
     let Some(command) = &args.command else {
-        report::say(&format!("{} rules do what their examples say", held.len()));
+        let rules = if held.len() == 1 { "rule does what its" } else { "rules do what their" };
+        report::say(&format!("{} {rules} examples say", held.len()));
         return Ok(ExitCode::SUCCESS);
     };
     let home = setup.home.to_string_lossy().into_owned();

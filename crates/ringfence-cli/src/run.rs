@@ -45,7 +45,7 @@ enum Advice {
     OnWhatIsTyped,
 }
 
-/// Who sits there, and where.
+/// The person at the terminal, and the terminal.
 struct Surroundings {
     /// Somebody types, and looks at what is shown.
     interactive: bool,
@@ -236,7 +236,7 @@ fn through(
     }
 }
 
-/// What a result adds to what the command itself printed.
+/// Lines that a result adds to what the command itself printed.
 fn show(args: &Run, ran: Ran) -> Result<ExitCode> {
     let Ran { result, dropped, annotation } = ran;
     if args.json {
@@ -283,7 +283,7 @@ pub(crate) fn shell(args: Shell) -> Result<ExitCode> {
         quiet: false,
         shell: None,
         argv: vec!["bash".into()],
-        // What is typed in a person's own shell is judged, as advice; the shell itself is not.
+        // The gate advises on what is typed in a person's own shell; it does not judge the shell itself.
         is_shell: true,
     };
     begin(&run, Advice::OnWhatIsTyped)
@@ -303,7 +303,7 @@ fn elsewhere(args: &Run, core: &Core) -> Result<Managed> {
     Ok(Managed::new(Arc::new(manager), session))
 }
 
-/// What every manager of the command line is made from.
+/// The options of every manager of the command line.
 pub(crate) fn manager_options(setup: &Setup, args: &Sandbox) -> Result<ManagerOptions> {
     let provider = &setup.loaded.config.provider;
     if !args.require.is_empty() && provider != LOCAL {

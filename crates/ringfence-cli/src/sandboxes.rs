@@ -121,7 +121,7 @@ pub(crate) fn recreate(args: &Recreate) -> Result<ExitCode> {
 /// Shows what would go and asks the person at the terminal.
 fn confirmed(chosen: &[Kept]) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
-        let message = "there is no terminal to ask at whether they shall be removed";
+        let message = "nobody can be asked here whether to remove them (no terminal)";
         return Err(Error::new(ErrorKind::Validation, message).hint("add --force"));
     }
     table(chosen, now_ms()).print()?;
@@ -169,7 +169,7 @@ pub(crate) fn prune(args: &PruneSandboxes) -> Result<ExitCode> {
         output::print(&format!("removed: {}: {why}\n", one_line(&row.name)))?;
     }
     for row in &swept.adopted {
-        output::print(&format!("found: {}: nobody remembered it\n", one_line(&row.name)))?;
+        output::print(&format!("found: {}: it was not registered\n", one_line(&row.name)))?;
     }
     for row in &swept.gone {
         output::print(&format!("forgotten: {}: it is not there any more\n", one_line(&row.name)))?;
@@ -213,7 +213,7 @@ impl House {
         Ok(kept)
     }
 
-    /// What was asked for.
+    /// The choice that was asked for.
     fn selection(which: &Which) -> Vec<Selection> {
         match which {
             Which { session: Some(key), .. } => {

@@ -38,7 +38,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     let core = core(args, &setup, &questions, &wire)?;
     setup.make_home();
     let place: Arc<dyn Workplace> = Arc::new(workplace(args, &core, &wire)?);
-    // Without a reader nothing that still runs is of use to anybody. What the sandboxes hold goes with this
+    // Nothing that still runs is of use without a reader. Everything in the sandboxes goes with this
     // process; what was done stays in the ledger.
     let recorder = Arc::clone(core.recorder());
     std::thread::spawn(move || {
@@ -127,13 +127,13 @@ fn serve(common: &Common, place: &Arc<dyn Workplace>) -> Result<()> {
             Ok(Some(Line::Order(id, order))) => jobs.order(&id, &order),
             Ok(Some(Line::Answer(permission, decision))) => {
                 if !questions.answer(permission, decision) {
-                    wire.error(None, &format!("nobody waits for an answer to {permission}"));
+                    wire.error(None, &format!("no question has the number {permission}, or it was answered"));
                 }
             }
             Err((id, message)) => wire.error(id.as_ref(), &message),
         }
     }
-    // What was given is done; what would ask has nobody to ask any more.
+    // Commands that were given finish; their questions have nobody to answer them any more.
     questions.close();
     workers.into_values().for_each(Worker::finish);
     Ok(())

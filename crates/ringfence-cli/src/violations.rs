@@ -71,7 +71,8 @@ fn named<T: DeserializeOwned>(name: &str) -> Option<T> {
 }
 
 fn table(found: &[LedgerViolation], now_ms: u64) -> Table {
-    let mut table = Table::new(&["WHEN", "SEVERITY", "KIND", "COMMAND", "WHAT"]);
+    // The command is cut, and never what was refused.
+    let mut table = Table::new(&["WHEN", "SEVERITY", "KIND", "COMMAND", "WHAT"]).whole();
     for LedgerViolation { violation, command, .. } in found {
         let certainty = if violation.certain { "" } else { " (inferred)" };
         table.row([

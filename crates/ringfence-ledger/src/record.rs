@@ -115,6 +115,7 @@ pub struct Execution {
     pub signal: Option<i32>,
     pub blocked: bool,
     pub timed_out: bool,
+    #[serde(serialize_with = "ringfence_model::rounded_option")]
     pub duration_ms: Option<f64>,
     pub adapter: Option<String>,
     pub launcher: Option<String>,

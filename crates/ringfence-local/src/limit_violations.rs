@@ -63,7 +63,8 @@ pub fn by_one_process(limits: &Limits, end: &End, cut: &[Option<u64>]) -> Vec<Vi
 pub fn of_the_container(killed: u64, refused: u64) -> Vec<Violation> {
     let mut found = Vec::new();
     if killed > 0 {
-        let message = format!("the container's memory limit was reached: {killed} processes were killed");
+        let processes = if killed == 1 { "process was" } else { "processes were" };
+        let message = format!("the container's memory limit was reached: {killed} {processes} killed");
         found.push(violation("memory", true, message));
     }
     if refused > 0 {

@@ -136,6 +136,8 @@ pub struct ExecResult {
     /// The shell it ran in had to be replaced: its directory, variables and jobs are gone.
     #[serde(default)]
     pub restarted: bool,
+    #[serde(serialize_with = "crate::rounded")]
+    #[schemars(with = "f64")]
     pub duration_ms: f64,
     pub usage: Usage,
     pub sandbox: Assurance,

@@ -1,4 +1,4 @@
-//! What the provider `docker` is told besides the policy.
+//! Options of the provider `docker` besides the policy.
 
 use std::path::Path;
 #[cfg(feature = "docker")]
@@ -15,7 +15,7 @@ use crate::setup::Setup;
 pub const KIND: &str = "docker";
 
 /// The section `docker` and what follows from where a sandbox works. `guest` is a program that can be one inside: this program
-/// itself, mostly. What a person wrote in `providerOptions` is added, and refused by the provider when it does not know it.
+/// itself, mostly. Keys that a person wrote in `providerOptions` are added; the provider refuses those it does not know.
 #[must_use]
 pub fn options(setup: &Setup, access: WorkspaceAccess, guest: Option<&Path>) -> Value {
     let config = &setup.loaded.config;

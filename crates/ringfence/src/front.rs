@@ -78,7 +78,7 @@ impl Builder {
         self.setting("mode", mode)
     }
 
-    /// Where commands start: a directory below the project, or one that may be written.
+    /// The directory in which commands start: one below the project, or one that may be written.
     #[must_use]
     pub fn working_dir(self, path: impl AsRef<Path>) -> Self {
         self.path("workingDir", path.as_ref(), |settings, path| {
@@ -155,7 +155,7 @@ impl Builder {
         self
     }
 
-    /// Who answers questions. Without anybody, what needs approval is refused.
+    /// Chooses who answers questions. Without anybody, what needs approval is refused.
     #[must_use]
     pub fn ask(self, answer: impl Fn(&Permission) -> Answer + Send + Sync + 'static) -> Self {
         self.approvals(Arc::new(Callback(answer)))
@@ -168,7 +168,7 @@ impl Builder {
         self
     }
 
-    /// Who reads Python and JavaScript for the gate: a [`Worker`](crate::gate::Worker), or
+    /// Chooses who reads Python and JavaScript for the gate: a [`Worker`](crate::gate::Worker), or
     /// [`InProcess`](crate::gate::InProcess) where that is acceptable. Without one such code is asked about.
     #[must_use]
     pub fn code_reader(mut self, reader: Arc<dyn CodeReader>) -> Self {
@@ -285,7 +285,7 @@ fn push(settings: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// What the tools of an agent are made from as well.
+/// Parts that the tools of an agent are made from as well.
 struct Parts {
     service: Option<Arc<dyn ApprovalService>>,
     ledger: Option<Arc<Writer>>,
@@ -408,16 +408,16 @@ impl Ringfence {
         options.open(core.setup())
     }
 
-    /// What happens from now on, in order; it ends with the last clone of this.
+    /// The events from now on, in order; they end with the last clone of this.
     #[must_use]
     pub fn events(&self) -> Receiver<SessionEvent> {
         let (tell, told) = channel();
-        // Whoever does not listen any more misses nothing.
+        // A listener that is gone misses nothing.
         self.0.core.recorder().listen(Arc::new(move |event| drop(tell.send(event.clone()))));
         told
     }
 
-    /// What the gate says of a command. Nothing runs, and nobody is asked.
+    /// The gate's verdict on a command. Nothing runs, and nobody is asked.
     #[must_use]
     pub fn judge(&self, command: &str) -> Verdict {
         let gatekeeper = self.0.core.gatekeeper();

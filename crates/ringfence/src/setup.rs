@@ -19,7 +19,7 @@ use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
 /// Set in every sandbox.
 const NESTED: &str = "RINGFENCE";
 
-/// What a sandbox for one project is made from.
+/// The configuration of one project, and all that its sandboxes are made from.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Absolute, links resolved.
@@ -83,7 +83,7 @@ impl Setup {
         self.loaded.policy(&PolicyInputs::new(&self.project, &self.home, &self.ringfence_home, &self.env))
     }
 
-    /// Where commands start: `workingDir`, or the project.
+    /// The directory in which commands start: `workingDir`, or the project.
     #[must_use]
     pub fn start(&self) -> PathBuf {
         let expander = Expander { home: &self.home, project: &self.project, env: &self.env };
@@ -118,7 +118,7 @@ impl Setup {
         result.violations.drain(..excess).collect()
     }
 
-    /// What the local fence is told besides the policy. `required` are layers that must hold; `stage` is the
+    /// Options of the local fence besides the policy. `required` are layers that must hold; `stage` is the
     /// program that bwrap executes inside, which must be able to be one.
     pub fn local_options(&self, required: &[String], stage: Option<&Path>) -> Result<ProviderOptions> {
         let config = &self.loaded.config;
@@ -158,7 +158,7 @@ impl Setup {
     }
 
     /// To be called before a fence is planned in which something of an agent's will run: what is not there cannot be
-    /// covered, and ringfence's home holds its rules and records. Who may not make it here cannot make it inside either.
+    /// covered, and ringfence's home holds its rules and records. A user who may not make it here cannot make it inside either.
     pub fn make_home(&self) {
         use std::os::unix::fs::DirBuilderExt as _;
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.ringfence_home);

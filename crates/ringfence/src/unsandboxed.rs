@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin};
 
-/// What is said before such a run.
+/// The warning before such a run.
 pub const WARNING: &str =
     "the sandbox is switched off by the configuration: the command runs with all your rights";
 
-/// Where output goes.
+/// The destination of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// The caller's own.
@@ -99,7 +99,7 @@ pub fn run(
 
 fn read_all(mut stream: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read before an error is still output.
+    // Bytes that were read before an error are still output.
     let _ = stream.read_to_end(&mut bytes);
     bytes
 }

@@ -8,14 +8,14 @@ pub(crate) use server::*;
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_EXAMPLES)]
 pub(crate) struct Approve {
-    /// The question, or a part of its id that no other has; without it, those that wait are listed
+    /// The request's id, or a part of it that no other has; without it, pending requests are listed
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
 }
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  ringfence approve                  what agents wait for
+  ringfence approve                  list the pending requests
   ringfence approve 3f2a91           show the question, and answer it by a key
 
 It needs a terminal: an agent has none.";
@@ -23,7 +23,7 @@ It needs a terminal: an agent has none.";
 #[derive(Debug, Args)]
 #[command(after_help = DENY_EXAMPLES)]
 pub(crate) struct Deny {
-    /// The question, or a part of its id that no other has
+    /// The request's id, or a part of it that no other has
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// Words for the agent: why not, or what to do instead

@@ -65,7 +65,7 @@ fn every_command_and_option_is_in_the_reference() {
     });
 }
 
-/// What the guide tells people to type is understood by the program.
+/// The program understands what the guide tells people to type.
 #[test]
 fn the_commands_of_the_guide_exist() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
@@ -80,7 +80,7 @@ fn the_commands_of_the_guide_exist() {
     }
 }
 
-/// What a person who runs this for others has to be told.
+/// The guide tells operators what they have to know.
 #[test]
 fn the_guide_covers_containers_and_operation() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");

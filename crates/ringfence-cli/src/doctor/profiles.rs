@@ -15,7 +15,7 @@ use crate::output::{Palette, Tone, one_line};
 
 const PROFILES: [&str; 3] = ["dev", "balanced", "prod"];
 
-/// What a profile came to here.
+/// The proof of a profile on this machine.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Proof {
@@ -29,7 +29,7 @@ pub(super) struct Proof {
     checks: Vec<Checked>,
 }
 
-/// That a setting written explicitly beats the profile's.
+/// The proof that an explicit setting beats the profile's.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Evidence {

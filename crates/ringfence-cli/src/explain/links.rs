@@ -16,7 +16,7 @@ pub(super) struct Link {
     pub(super) target: PathBuf,
 }
 
-/// The path without links, `.` and `..`, and the links that were followed. What does not exist stays as it
+/// The path without links, `.` and `..`, and the links that were followed. A name that does not exist stays as it
 /// is written.
 pub(super) fn resolve(path: &Path) -> (PathBuf, Vec<Link>) {
     let mut links = Vec::new();

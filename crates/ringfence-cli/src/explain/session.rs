@@ -40,9 +40,9 @@ pub(super) fn explain(key: &str, sandbox: &Sandbox, json: bool) -> Result<ExitCo
 struct Explained {
     #[serde(flatten)]
     context: SandboxContext,
-    /// What the register knows of its sandboxes.
+    /// The register's rows of its sandboxes.
     registered: Vec<Row>,
-    /// What would change it.
+    /// Settings that would change it.
     change: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ fn tools(listed: &[ListedTool], nothing: &str) -> String {
     format!("{}{more} ({})", names.join(", "), listed[0].source)
 }
 
-/// What the register has for the session's scope, without asking any provider.
+/// The register's rows for the session's scope, without asking any provider.
 fn registered(context: &SandboxContext) -> Result<Vec<Row>> {
     let Some(ledger) = Places::find(None)?.ledger()? else { return Ok(vec![]) };
     let mut rows = ledger.sandboxes(&Default::default())?;

@@ -183,7 +183,7 @@ impl SessionJobs {
     }
 }
 
-/// What a person's terminal would have.
+/// The size that was asked for, filled up with that of a usual terminal.
 pub(crate) fn size(rows: Option<u16>, columns: Option<u16>) -> Option<TerminalSize> {
     (rows.is_some() || columns.is_some())
         .then(|| TerminalSize { rows: rows.unwrap_or(24), columns: columns.unwrap_or(80) })

@@ -22,7 +22,7 @@ pub(crate) struct Job {
     pub(crate) background: bool,
 }
 
-/// What is wanted of a job, or of a command on a terminal.
+/// An order to a job, or to a command on a terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     pub(crate) job: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Order {
     pub(crate) signal: Option<i32>,
 }
 
-/// What a line says.
+/// One line, understood.
 #[derive(Debug)]
 pub(crate) enum Line {
     Run(Box<Job>),
@@ -73,7 +73,7 @@ struct Raw {
     decision: Option<Decision>,
 }
 
-/// Reads a line; none when it is empty. What is wrong comes with the id, where there is one.
+/// Reads a line; none when it is empty. An error comes with the id, where there is one.
 pub(crate) fn parse(line: &[u8]) -> Result<Option<Line>, (Option<Value>, String)> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
@@ -81,7 +81,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Line>, (Option<Value>, String)
     let value: Value =
         serde_json::from_slice(line).map_err(|error| (None, format!("not a line of JSON: {error}")))?;
     let id = value.get("id").cloned();
-    let raw = Raw::deserialize(&value).map_err(|error| (id.clone(), error.to_string()))?;
+    let raw = Raw::deserialize(&value).map_err(|error| (id.clone(), wrong_field(&value, &error)))?;
     let wrong = |message: &str| Err((id.clone(), message.to_owned()));
     match raw {
         Raw { permission: Some(permission), decision: Some(decision), .. } => {
@@ -118,8 +118,24 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Line>, (Option<Value>, String)
                 Order { job, list: jobs, offset, max, input, close_input, resize, signal },
             )))
         }
-        _ => wrong("there is neither a command nor anything else to do"),
+        _ => wrong("the line has neither a command nor anything else to do"),
     }
+}
+
+/// Says which field of a line cannot be read, and why.
+fn wrong_field(line: &Value, error: &serde_json::Error) -> String {
+    let Value::Object(fields) = line else {
+        return r#"a line is one JSON object, such as {"id":1,"command":"ls"}"#.to_owned();
+    };
+    let alone = |name: &String, value: &Value| Raw::deserialize(json!({ name: value })).err();
+    for (name, value) in fields {
+        match alone(name, value).map(|error| error.to_string()) {
+            Some(unknown) if unknown.starts_with("unknown field") => return unknown,
+            Some(wrong) => return format!("`{name}`: {wrong}"),
+            None => {}
+        }
+    }
+    error.to_string()
 }
 
 /// Standard output, one whole line at a time.
@@ -176,7 +192,7 @@ impl Wire {
         bytes.push(b'\n');
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = std::io::stdout().lock();
-        // Whoever stopped reading is not told any more.
+        // A reader that stopped reading is not told any more.
         let _ = out.write_all(&bytes).and_then(|()| out.flush());
     }
 
@@ -199,7 +215,7 @@ impl Wire {
         self.send(&json!({ "id": id, "event": "error", "kind": kind, "message": message, "final": true }));
     }
 
-    /// What is worth telling of what happens around commands.
+    /// Tells of events around commands, where a reader has something from them.
     pub(crate) fn happened(&self, event: &SessionEvent) {
         match event {
             SessionEvent::Kept { .. } | SessionEvent::Warning { .. } => self.send(event),
@@ -217,7 +233,7 @@ impl Wire {
         }
     }
 
-    /// What happens while a command runs.
+    /// An event while a command runs.
     pub(crate) fn event(&self, id: &Value, shell: &str, event: &ExecEvent) {
         let (name, field, data) = match event {
             ExecEvent::Stdout(bytes) => ("stdout", "data", text_or_base64(bytes)),
@@ -228,7 +244,7 @@ impl Wire {
         self.send(&json!({ "id": id, "shell": shell, "event": name, field: data }));
     }
 
-    /// What jobs of a command write after its end.
+    /// Output of a command's jobs after its end.
     pub(crate) fn late(&self, id: &Value, shell: &str, event: &ExecEvent) {
         let (name, bytes) = match event {
             ExecEvent::Stdout(bytes) => ("stdout", bytes),
@@ -268,6 +284,18 @@ mod tests {
             assert_eq!(parse(line.as_bytes()).unwrap_err().0, id, "{line}");
         }
         assert!(parse(b" \r").unwrap().is_none());
+        for (line, why) in [
+            ("[]", "a line is one JSON object"),
+            (r#"{"id":1,"command":7}"#, "`command`: invalid type: integer `7`, expected a string"),
+            (r#"{"id":1,"comand":"x"}"#, "unknown field `comand`, expected one of `id`, `command`"),
+            (
+                r#"{"permission":1,"decision":"maybe"}"#,
+                "`decision`: unknown variant `maybe`, expected one of",
+            ),
+        ] {
+            let said = parse(line.as_bytes()).unwrap_err().1;
+            assert!(said.starts_with(why), "{line}: {said}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) struct Worker {
     thread: JoinHandle<()>,
 }
 
-/// What all shells of a session share.
+/// Parts that all shells of a session share.
 #[derive(Debug, Clone)]
 pub(crate) struct Common {
     pub(crate) core: Core,

@@ -59,6 +59,14 @@ fn any_launcher_can_be_asked_for() {
         let result = ran.json();
         assert_eq!(result["sandbox"]["adapter"], format!("local/{launcher}"));
         assert_eq!(result["stdout"], "", "{result}");
+        assert!(result["stderr"].as_str().unwrap().contains("Permission denied"), "{result}");
+        assert!(result["blockedReason"].as_str().unwrap().contains("denied by"), "{launcher}: {result}");
+        assert!(result["usage"]["cpuMs"].is_u64(), "{launcher}: {result}");
+        let sandbox = &result["sandbox"];
+        assert_eq!(
+            (&sandbox["active"], &sandbox["requested"], &sandbox["effective"]),
+            (&true.into(), &"restricted".into(), &"restricted".into())
+        );
         let env = room.project.join(".env");
         assert_eq!(result["blockedResource"], env.to_str().unwrap(), "{launcher}: {result}");
         assert_eq!(std::fs::read_to_string(room.project.join("file")).unwrap(), "made\n");

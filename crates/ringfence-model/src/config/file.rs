@@ -82,7 +82,7 @@ pub struct ConfigFile {
     pub deny: Texts,
     /// Paths that may be read but never written, whatever is allowed.
     pub protect: Texts,
-    /// What a person granted for good. Written by ringfence; beats `deny`.
+    /// Grants that a person gave with "always". Written by ringfence; they beat `deny`.
     pub grants: Option<Vec<PermanentGrant>>,
     /// The same lists in another place.
     pub policy: Option<PolicySection>,
@@ -321,7 +321,7 @@ pub struct PruneSection {
     pub max_age_days: Setting<u32>,
 }
 
-/// Access to exactly one resource, given by a person for good.
+/// Access to exactly one resource, given by a person with "always".
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, remote = "Self")]
 pub struct PermanentGrant {

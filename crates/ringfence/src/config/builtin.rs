@@ -1,4 +1,4 @@
-//! What ringfence knows by itself: which paths are denied, which are protected, which are the sandbox's own.
+//! Built-in rules: which paths are denied, which are protected, which are the sandbox's own.
 //! Each with its reason.
 
 /// A path pattern (`~` is the home directory) and why it is here.

@@ -34,7 +34,7 @@ pub fn check(options: &LoadOptions<'_>) -> Vec<Diagnostic> {
             Err(problem) => found.push(problem),
         }
     }
-    // What only shows when the layers come together; what is broken was named above.
+    // Problems that only show when the layers come together; broken files were named above.
     let options = LoadOptions { bad_file: BadFile::Warn, ..options.clone() };
     if let Ok(loaded) = load(&options) {
         let dropped = |warning: &Diagnostic| warning.kind == DiagnosticKind::LayerDropped;
@@ -252,7 +252,7 @@ impl<'a> Checker<'a> {
         found.suggestion = suggestion;
     }
 
-    /// Where a key would be right: at the top, or in one of the sections there.
+    /// The place where a key would be right: at the top, or in one of the sections there.
     fn home_of(&self, name: &str) -> Option<String> {
         let top = self.root.get("properties")?.as_object()?;
         if top.contains_key(name) {

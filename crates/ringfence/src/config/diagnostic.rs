@@ -1,4 +1,4 @@
-//! What is wrong, or worth knowing, about a configuration.
+//! Diagnostics: what is wrong, or worth knowing, about a configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub enum Severity {
     Error,
 }
 
-/// What sort of thing it is, for programs.
+/// The sort of a diagnostic, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

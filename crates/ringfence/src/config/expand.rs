@@ -10,7 +10,7 @@ use ringfence_model::PathPattern;
 /// The caller's environment.
 pub type EnvMap = BTreeMap<OsString, OsString>;
 
-/// What paths are expanded with.
+/// The home and the variables by which paths are expanded.
 #[derive(Debug, Clone, Copy)]
 pub struct Expander<'a> {
     pub home: &'a Path,
@@ -26,7 +26,7 @@ pub struct Expanded {
 }
 
 impl Expander<'_> {
-    /// Expands `~`, `~/…` and `$NAME` (a letter or `_` first; `${NAME}` is not a variable). What comes from
+    /// Expands `~`, `~/…` and `$NAME` (a letter or `_` first; `${NAME}` is not a variable). Text that comes from
     /// the home directory or a variable is taken literally, `*` and all. A variable that is unset or empty
     /// stays as written, so that a rule never turns into one for a shorter path. A relative path is the
     /// project's; a pattern that begins with `**/` holds everywhere.

@@ -1,4 +1,4 @@
-//! What a person granted for good, in the user's own file: `grants: [{path, access, recursive}]`.
+//! Permanent grants, in the user's own file: `grants: [{path, access, recursive}]`.
 //!
 //! The file is changed in place of the reader's eye: comments, order and layout stay. Writers take turns by
 //! a lock beside it, and the new text replaces the old one in a single step.
@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::source;
 
-/// What a change did.
+/// The effect of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Written,

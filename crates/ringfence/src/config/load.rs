@@ -20,7 +20,7 @@ use super::source::{self, Found, Parsed, Positions};
 pub const HOME_VARIABLE: &str = "RINGFENCE_HOME";
 const HOME_DIRECTORY: &str = ".ringfence";
 
-/// Where ringfence keeps its own files: `$RINGFENCE_HOME`, else `.ringfence` in the home directory.
+/// The directory of ringfence's own files: `$RINGFENCE_HOME`, else `.ringfence` in the home directory.
 pub fn ringfence_home(env: &EnvMap) -> Result<PathBuf> {
     let variable = |name: &str| env.get(OsStr::new(name)).filter(|value| !value.is_empty()).map(Path::new);
     let (name, path) = match variable(HOME_VARIABLE) {
@@ -40,7 +40,7 @@ pub fn ringfence_home(env: &EnvMap) -> Result<PathBuf> {
     Err(Error::new(ErrorKind::InvalidConfig, format!("{name} is not an absolute path: {}", path.display())))
 }
 
-/// What to do about a file that is not a valid configuration.
+/// The treatment of a file that is not a valid configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BadFile {
     /// Leave it out as a whole, with a warning; defaults and the built-in deny list hold.
@@ -64,7 +64,7 @@ pub struct LoadOptions<'a> {
     pub agent: Option<&'a str>,
     /// Objects that a program hands in, in order; each is checked, and left out as a whole when it is wrong.
     pub objects: Vec<Value>,
-    /// What the call itself says.
+    /// The settings of the call itself.
     pub call: ConfigFile,
     pub bad_file: BadFile,
 }

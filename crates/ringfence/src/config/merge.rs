@@ -16,13 +16,13 @@ use ringfence_model::{Limits, RuleLayer, RuleSource};
 use super::diagnostic::{Diagnostic, DiagnosticKind};
 use super::source::Positions;
 
-/// Where a layer was written.
+/// The origin of a layer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) layer: RuleLayer,
     pub(super) file: Option<&'a Path>,
     pub(super) positions: Option<&'a Positions>,
-    /// What the keys stand below: empty, or `agents/name`.
+    /// The prefix of the keys: empty, or `agents/name`.
     pub(super) below: &'a str,
 }
 

@@ -15,7 +15,7 @@ use super::builtin::{BLOCKED_PORTS, Platform, Row};
 use super::expand::{EnvMap, Expander};
 use super::load::{Loaded, add_built_in};
 
-/// What a policy depends on besides the configuration.
+/// Inputs of a policy besides the configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyInputs<'a> {
     /// Absolute.
@@ -25,7 +25,7 @@ pub struct PolicyInputs<'a> {
     /// See [`super::ringfence_home`].
     pub ringfence_home: &'a Path,
     pub env: &'a EnvMap,
-    /// What a person granted for this session.
+    /// Grants of a person for this session.
     pub grants: &'a [Grant],
     pub platform: Platform,
 }

@@ -60,8 +60,8 @@ fn prod_limits() -> LimitsSection {
     }
 }
 
-/// What a mode implies, as a layer. That everything may be read in `permissive`, and that no host may be
-/// reached in `strict`, is part of the policy itself.
+/// A mode as a layer. The policy itself lets everything be read in `permissive`, and no host be reached in
+/// `strict`.
 pub(super) fn mode(mode: Mode) -> ConfigFile {
     match mode {
         Mode::Permissive => {

@@ -38,7 +38,7 @@ pub fn add_rule(file: &Path, list: List, rule: &str) -> Result<Change> {
     })
 }
 
-/// What is wrong with the rules of a file: those that cannot be read, and those whose examples do not hold.
+/// Problems of the rules of a file: those that cannot be read, and those whose examples do not hold.
 pub(super) fn check(root: &ast::Value<'_>, lines: &Lines<'_>) -> Vec<Diagnostic> {
     let Some(root) = root.as_object() else { return vec![] };
     let mut found = section(root, "safety", lines);

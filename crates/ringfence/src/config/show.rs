@@ -39,7 +39,7 @@ impl Loaded {
         shown
     }
 
-    /// Where the value of `key` (with dots) came from.
+    /// The origin of the value of `key` (with dots).
     #[must_use]
     pub fn origin(&self, key: &str) -> RuleSource {
         match self.origins.get(key) {

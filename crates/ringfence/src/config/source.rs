@@ -23,7 +23,7 @@ pub(super) const FILE_NAME: &str = "sandbox.json";
 /// The directory of a project's own file.
 pub(super) const PROJECT_DIRECTORY: &str = ".ringfence";
 
-/// What was found at a place where a configuration may be.
+/// The finding at a place where a configuration may be.
 pub(super) type Found = Result<Option<Source>, Diagnostic>;
 
 /// The text of a file.
@@ -92,7 +92,7 @@ fn read_bounded(file: &File) -> io::Result<(String, bool)> {
     Ok((text, metadata.permissions().mode() & 0o002 != 0))
 }
 
-/// Where keys and list entries stand: `policy/filesystem/allowWrite/0` → line and column, from 1. Keys by
+/// Positions of keys and list entries: `policy/filesystem/allowWrite/0` → line and column, from 1. Keys by
 /// their one name.
 #[derive(Debug, Default)]
 pub(super) struct Positions(HashMap<String, (u32, u32)>);

@@ -1,5 +1,5 @@
 //! A project's own file: it is part of what the fence holds, so it may make the policy tighter and nothing
-//! else. Whatever would widen it is left out, by name.
+//! else. Keys that would widen it are left out, by name.
 
 use ringfence_model::PolicyMode;
 use ringfence_model::config::{
@@ -146,7 +146,7 @@ impl Merge {
         section.set_timeout(timeout);
         self.tighten_limits(o, &section);
 
-        // What is not a matter of tighter or wider is the user's alone.
+        // A setting that is neither tighter nor wider is the user's alone.
         for (path, present) in [
             ("provider", provider.value().is_some_and(|name| name.as_str() != self.config.provider)),
             ("providerOptions", provider_options.is_some()),

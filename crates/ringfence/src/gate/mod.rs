@@ -1,9 +1,9 @@
 //! Whether a command may run: judged before it does, by the rules of one project.
 //!
-//! The gate is advice; whatever passes it runs inside the fence. What follows from a verdict is decided in one place,
+//! The gate is advice; whatever passes it runs inside the fence. The consequence of a verdict is decided in one place,
 //! [`Core::admit`](crate::session::Core::admit).
 //!
-//! What the fence itself will refuse and ask about, exactly and at the moment it happens, is not asked here a
+//! Calls that the fence itself will refuse and ask about, exactly and when they happen, are not asked about here a
 //! second time: `cat ~/.ssh/config` passes the gate when the policy denies that file.
 
 mod worker;
@@ -28,7 +28,7 @@ pub struct Gatekeeper {
     setup: Arc<Setup>,
     home: String,
     project: String,
-    /// Where commands begin.
+    /// The directory in which commands begin.
     start: String,
     /// Built for the first question: most commands pass without one. None: files are not fenced in, so nothing
     /// can be left to the fence.
@@ -89,7 +89,7 @@ impl Gatekeeper {
         &self.start
     }
 
-    /// What the gate says, and nothing else. `cwd`: where it would run; none when that is not known.
+    /// The gate's verdict, and nothing else. `cwd`: where it would run; none when that is not known.
     #[must_use]
     pub fn judge(&self, language: Language, code: &str, cwd: Option<&str>) -> Verdict {
         self.judge_as(language, code, cwd, Circumstances { is_fenced: true, escalated: false })

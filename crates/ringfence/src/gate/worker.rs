@@ -160,7 +160,7 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// What a program does that was started with [`READ_CODE`]: locks itself in, then reads code until nobody asks
+/// The work of a program that was started with [`READ_CODE`]: it locks itself in, then reads code until nobody asks
 /// any more. Where it cannot be locked in, it reads nothing.
 pub fn serve_reader() -> ExitCode {
     #[cfg(target_os = "linux")]

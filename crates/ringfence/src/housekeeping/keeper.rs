@@ -40,7 +40,7 @@ pub struct Kept {
     pub last_error: Option<String>,
 }
 
-/// What came of removing one.
+/// The outcome of removing one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removal {
     Removed,
@@ -198,7 +198,7 @@ fn matches(image: &str, configured: Option<&str>) -> Option<bool> {
 
 fn registered(row: Sandbox, found: &[(String, Option<Vec<LastingSandbox>>)], image: Option<&str>) -> Kept {
     let running = match found.iter().find(|(provider, _)| *provider == row.provider) {
-        // What ends with its process runs as long as that.
+        // A sandbox that ends with its process runs as long as that.
         None if ends_with_process(&row.provider) => Some(row.owner_alive),
         None | Some((_, None)) => None,
         Some((_, Some(sandboxes))) => Some(

@@ -10,7 +10,7 @@
 //! | `register` | rows of sandboxes that end with their process |
 //! | [`selection`] | which ones a person means |
 //!
-//! **Invariant:** a row goes only after its sandbox is gone. What cannot be removed now stays, with the reason, for the next sweep.
+//! **Invariant:** a row goes only after its sandbox is gone. A sandbox that cannot be removed now stays, with the reason, for the next sweep.
 //! **Invariant:** what somebody holds a lease on is removed by nobody but a person.
 
 mod keeper;

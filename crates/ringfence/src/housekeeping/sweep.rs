@@ -21,7 +21,7 @@ pub enum Throttle {
     Off,
 }
 
-/// What a sweep did.
+/// The outcome of a sweep.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Another sweep was too short a while ago; nothing was done.
@@ -59,7 +59,7 @@ fn without_provider(sandbox: &Sandbox) -> Error {
 
 impl Housekeeper {
     /// Removes what is idle or old, and what was left half made or half removed; takes in what nobody remembers; forgets what is
-    /// not there. What somebody uses stays. A sandbox that cannot be removed does not stop the others.
+    /// not there. A sandbox in use stays. A sandbox that cannot be removed does not stop the others.
     pub async fn sweep(&self, prune: Prune, throttle: Throttle) -> Result<Swept> {
         let unthrottled = PrunePolicy { throttle_ms: 0, ..policy(prune) };
         let first = match throttle {

@@ -14,7 +14,7 @@ use crate::tools::policy::PolicyLayer;
 /// The provider whose sandboxes are containers.
 pub const DOCKER: &str = "docker";
 
-/// Who a session is, whether and where it is sandboxed, and why.
+/// A session: who it is, whether and where it is sandboxed, and why.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxContext {
@@ -25,10 +25,10 @@ pub struct SandboxContext {
     pub main_session_key: String,
     pub mode: SessionMode,
     pub scope: Scope,
-    /// What its sandbox is for.
+    /// The scope that its sandbox is for.
     pub scope_key: String,
     pub provider: String,
-    /// Where it works.
+    /// The directory in which it works.
     pub workspace_dir: PathBuf,
     pub agent_workspace_dir: PathBuf,
     pub workspace_access: WorkspaceAccess,
@@ -46,7 +46,7 @@ pub struct SandboxContext {
     pub browser: Option<BrowserSection>,
     /// Whether files are read and written inside of the container.
     pub fs_bridge: bool,
-    /// What decided, most important first.
+    /// The settings that decided, most important first.
     pub reasons: Vec<Reason>,
 }
 
@@ -72,7 +72,7 @@ pub struct ListedTool {
 pub struct Reason {
     pub key: String,
     pub value: String,
-    /// Where it was written.
+    /// The place where it was written.
     pub source: String,
 }
 

@@ -25,13 +25,13 @@ use crate::unsandboxed;
 /// Told what a person should know.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a manager is told besides the configuration.
+/// Options of a manager besides the configuration.
 #[derive(Clone)]
 pub struct ManagerOptions {
     pub sessions: SessionRules,
     /// Hears that something runs without a fence.
     pub warn: Warn,
-    /// Who is asked about refusals while a command waits. None: nobody.
+    /// The person who is asked about refusals while a command waits. None: nobody.
     pub approval: Option<Approval>,
     /// Hears what is done while a sandbox takes long to be made.
     pub progress: Option<Progress>,
@@ -257,7 +257,7 @@ impl Manager {
         Ok(self.provider(&self.setup_of(&status).loaded.config.provider)?.has_own_files())
     }
 
-    /// Where a session works, and the rules that hold there.
+    /// The place of a session, and the rules that hold there.
     pub fn place(&self, session: &str) -> Result<(Place, Policy)> {
         let status = self.status(session);
         let setup = self.setup_of(&status);
@@ -269,7 +269,7 @@ impl Manager {
         Ok((place, policy))
     }
 
-    /// What was granted for the session.
+    /// Grants of the session.
     #[must_use]
     pub fn grants(&self, session: &str) -> Vec<Grant> {
         self.slots.grants(&self.key_of(&self.status(session)))
@@ -375,7 +375,7 @@ impl Manager {
         Ok(Held { sandbox, provider, place, _registered: registered })
     }
 
-    /// What is old goes whenever something new is made. That it does not is nothing to stop for.
+    /// Removes old sandboxes whenever a new one is made. A failure stops nothing.
     async fn sweep(&self, prune: Prune) {
         let Some(housekeeper) = &self.options.housekeeper else { return };
         match housekeeper.sweep(prune, Throttle::On).await {
@@ -423,7 +423,7 @@ fn policy(setup: &Setup, place: &Place, grants: &[Grant]) -> Policy {
     policy
 }
 
-/// What a person allows while a command waits holds after a rebuild too.
+/// A grant that a person gives while a command waits holds after a rebuild too.
 fn remembering(approval: Approval, slot: Arc<Slot>) -> Approval {
     let told = Arc::clone(&approval.on_settled);
     Approval {

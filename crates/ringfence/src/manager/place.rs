@@ -1,4 +1,4 @@
-//! Who shares a sandbox, and in which directory it works.
+//! Scopes: who shares a sandbox, and in which directory it works.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::setup::Setup;
 
 /// The directory of an agent's workspace that describes what it can do.
 const SKILLS: &str = "skills";
-/// What everybody shares is called.
+/// The key of the sandbox that everybody shares.
 const SHARED: &str = "shared";
 
 /// The key of the sandbox that a session works in.
@@ -29,13 +29,13 @@ pub fn scope_key(scope: Scope, status: &RuntimeStatus) -> String {
     }
 }
 
-/// Where a sandbox works.
+/// The place of a sandbox.
 #[derive(Debug)]
 pub struct Place {
-    /// Where commands start.
+    /// The directory in which commands start.
     pub cwd: PathBuf,
     pub access: WorkspaceAccess,
-    /// What could not be brought along, and why; it stops nothing.
+    /// Things that could not be brought along, and why; they stop nothing.
     pub warnings: Vec<String>,
     /// Held against clean-up while the sandbox lives.
     own: Option<Workspace>,
@@ -70,7 +70,7 @@ impl Place {
         Ok(Self { cwd, access, warnings, own: Some(own) })
     }
 
-    /// Where a scope would work, and what it sees there of the agent's workspace. Nothing is made.
+    /// The place where a scope would work, and what it sees there of the agent's workspace. Nothing is made.
     pub fn expected(setup: &Setup, scope_key: &str) -> Result<(PathBuf, WorkspaceAccess)> {
         let config = &setup.loaded.config;
         let own = || root(config, &setup.home, &setup.ringfence_home);
@@ -83,7 +83,7 @@ impl Place {
         Ok((directory, access))
     }
 
-    /// Where those without a fence work.
+    /// The place of sessions without a fence.
     pub(super) fn of_the_project(setup: &Setup) -> Self {
         Self { cwd: setup.project.clone(), access: WorkspaceAccess::Rw, warnings: vec![], own: None }
     }

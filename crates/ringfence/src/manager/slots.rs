@@ -18,7 +18,7 @@ use crate::housekeeping::Registered;
 pub(super) struct Held {
     pub(super) sandbox: Arc<dyn Sandbox>,
     pub(super) provider: Arc<dyn Provider>,
-    /// Where it works; kept from clean-up by this.
+    /// The place where it works; this keeps it from clean-up.
     pub(super) place: Arc<Place>,
     /// Its row in the register, which goes with the last of these.
     pub(super) _registered: Option<Arc<Registered>>,
@@ -65,7 +65,7 @@ impl Room {
     }
 }
 
-/// What belongs to one key, whichever sandbox it has at the moment.
+/// The belongings of one key, whichever sandbox it has at the moment.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     room: tokio::sync::Mutex<Room>,
@@ -106,7 +106,7 @@ impl Slots {
         Arc::clone(self.locked().entry(key.to_owned()).or_default())
     }
 
-    /// What the key was granted, if anybody ever asked for it.
+    /// Grants of the key, if anybody ever asked for it.
     pub(super) fn grants(&self, key: &str) -> Vec<Grant> {
         self.locked().get(key).map(|slot| slot.grants()).unwrap_or_default()
     }
@@ -133,7 +133,7 @@ impl Slots {
     pub(super) async fn discard(&self, key: &str, sandbox: &Arc<dyn Sandbox>) {
         let slot = self.slot(key);
         let mut room = slot.room.lock().await;
-        // Whoever needs one next destroys it first.
+        // The next caller who needs one destroys it first.
         room.doomed |= room.held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.sandbox, sandbox));
     }
 

@@ -2,7 +2,7 @@
 
 use ringfence_model::config::SessionMode;
 
-/// What a program that hosts sessions calls them, and which of them work in sandboxes.
+/// Names that a program gives to its sessions, and which of them work in sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRules {
     pub mode: SessionMode,
@@ -26,7 +26,7 @@ impl Default for SessionRules {
     }
 }
 
-/// What was decided about a session.
+/// The decision about a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeStatus {
     pub session_key: String,

@@ -1,4 +1,4 @@
-//! What came back.
+//! Answers.
 
 use ringfence_model::Decision;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
     /// For the agent: why not, or what to do instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What a person allowed for good.
+//! Answers of "always", written to the user's own file.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(crate) struct ConfigFileKeeper(pub(crate) PathBuf);
 impl ConfigFileKeeper {
     pub(crate) fn keep_grant(&self, grant: &Grant) -> Result<()> {
         let Some(path) = grant.path.to_str() else {
-            let message = format!("{} is not UTF-8 and cannot be granted for good", grant.path.display());
+            let message = format!("{} is not UTF-8 and cannot be granted permanently", grant.path.display());
             return Err(Error::new(ErrorKind::Validation, message));
         };
         let permanent =

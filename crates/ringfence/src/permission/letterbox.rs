@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::Answer;
 use super::request::Permission;
 
-/// Where questions and answers lie.
+/// The directory in which questions and answers lie.
 #[derive(Debug, Clone)]
 pub struct Letterbox(PathBuf);
 
@@ -89,7 +89,7 @@ impl Letterbox {
         self.put(id, "answer", &serde_json::to_vec(answer).map_err(unreadable)?)
     }
 
-    /// The answer to a question, if there is one. What cannot be read is a refusal.
+    /// The answer to a question, if there is one. An unreadable answer is a refusal.
     #[must_use]
     pub fn answered(&self, id: &str) -> Option<Answer> {
         self.check_owner().ok()?;

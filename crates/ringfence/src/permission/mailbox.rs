@@ -14,7 +14,7 @@ use super::service::ApprovalService;
 
 type Notify = Box<dyn Fn(&Permission) + Send + Sync>;
 
-/// Holds each question until [`answer`](Self::answer) is called with its id. What nobody waits for any more is
+/// Holds each question until [`answer`](Self::answer) is called with its id. A question that nobody waits for any more is
 /// forgotten.
 pub struct Mailbox {
     /// Told of each new question, which is already waiting by then.

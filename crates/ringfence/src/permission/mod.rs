@@ -1,7 +1,7 @@
 //! Asking a person, and what follows from the answer.
 //!
-//! Whoever wants something that policy does not give (a path behind the fence, a command that the gate does not
-//! let pass, a tool) becomes a [`Permission`]. [`Questions`](crate::session::Questions) bring it to the one
+//! A wish that policy does not grant (a path behind the fence, a command that the gate does not let pass, a tool)
+//! becomes a [`Permission`]. [`Questions`](crate::session::Questions) bring it to the one
 //! [`ApprovalService`] that was chosen, remember what was answered for the session, count refusals, and say what
 //! they did as events.
 //!

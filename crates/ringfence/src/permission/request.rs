@@ -18,7 +18,7 @@ pub(crate) const PREVIEW: usize = 500;
 const LONGEST_CODE: usize = 200;
 const LONGEST_PROGRAM: usize = 120;
 
-/// What sort of thing is asked for.
+/// The sort of thing that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionKind {
@@ -44,12 +44,12 @@ pub struct Permission {
     /// Whose question it is, where the session has a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What sort of thing is asked for.
+    /// The sort of thing that is asked for.
     #[serde(rename = "type")]
     pub kind: PermissionKind,
-    /// What was called: `run`, `session`, or a tool.
+    /// The tool that was called, or `run` or `session`.
     pub tool: String,
-    /// What it is about: a path, an address, a command, a tool.
+    /// The thing that it is about: a path, an address, a command, a tool.
     pub resource: String,
     /// How the resource would be touched, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,14 +62,14 @@ pub struct Permission {
     /// The very program that wants it, where the fence knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// What may be answered, in the order in which to offer it.
+    /// The possible answers, in the order in which to offer them.
     pub options: Vec<Decision>,
     /// Code may be changed before it runs.
     pub editable: bool,
     /// How risky code is: `low`, `medium`, `high` or `critical`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<String>,
-    /// What made it risky.
+    /// The patterns that made it risky.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
     /// The beginning of the code.
@@ -95,7 +95,7 @@ impl Permission {
         let resource = redact.redact(&grant.path.to_string_lossy()).into_owned();
         let request = json!({ "access": grant.access, "recursive": grant.recursive, "resource": resource });
         let mut options = vec![Decision::AllowOnce, Decision::AllowSession];
-        // An address cannot be granted for good: there is no network to keep it in.
+        // An address cannot be granted permanently: there is no network to keep it in.
         if grant.path.is_absolute() {
             options.push(Decision::AllowPermanent);
         }
@@ -193,7 +193,7 @@ impl Permission {
         }
     }
 
-    /// One sentence for a person. What comes from outside is shown without control characters.
+    /// One sentence for a person. Text from outside is shown without control characters.
     #[must_use]
     pub fn sentence(&self) -> String {
         let wants = self.wants();

@@ -1,4 +1,4 @@
-//! Who answers.
+//! Services that answer questions.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub trait ApprovalService: Send + Sync + std::fmt::Debug {
     /// Brings the question to somebody, and gives the answer.
     fn ask<'a>(&'a self, permission: &'a Permission) -> BoxFuture<'a, Answer>;
 
-    /// Who answered, for the ledger.
+    /// The name of who answered, for the ledger.
     fn name(&self) -> &str;
 }
 
@@ -102,7 +102,7 @@ pub struct RuleEntry {
     pub tool: Option<String>,
     /// None: always. One that fails does not match.
     pub condition: Option<Condition>,
-    /// What is answered where the rule matches.
+    /// The answer where the rule matches.
     pub answer: Answer,
 }
 

@@ -1,4 +1,4 @@
-//! Who has which sandbox, and what comes next. Nothing here waits, and time is told by the caller.
+//! The book of a pool: who has which sandbox, and what comes next. Nothing here waits; the caller tells the time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,7 +55,7 @@ struct Entry {
     since: Duration,
 }
 
-/// What exists.
+/// The sandboxes of a pool, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     pub total: usize,
@@ -69,7 +69,7 @@ pub struct Statistics {
     pub max: usize,
 }
 
-/// What somebody who wants a sandbox has to do.
+/// The next step of somebody who wants a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Use it: it is marked as busy.
@@ -101,7 +101,7 @@ impl Book {
         &self.config
     }
 
-    /// What to do to give `session` a sandbox.
+    /// The next step to give `session` a sandbox.
     pub fn acquire(&mut self, session: &str, now: Duration) -> Result<Step> {
         let own = self.entries.iter().find(|(_, entry)| entry.session.as_deref() == Some(session));
         if let Some((&ticket, entry)) = own {

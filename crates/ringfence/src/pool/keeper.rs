@@ -10,7 +10,7 @@ use super::pool::Core;
 /// As long as making or destroying one sandbox may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What the thread is told.
+/// A message to the thread.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
     rung: Mutex<Rung>,
@@ -59,7 +59,7 @@ impl Bell {
 pub(super) fn keep(core: &Weak<Core>, bell: &Bell, interval: Duration) {
     while bell.wait(interval) {
         let Some(core) = core.upgrade() else { return };
-        // What fails is counted there, and tried again at the next look.
+        // Failures are counted there, and tried again at the next look.
         wait_for(Box::pin(async { core.tend().await }), PATIENCE);
     }
 }

@@ -106,7 +106,7 @@ impl Pool {
         self.core.locked().book.statistics()
     }
 
-    /// Destroys everything, in use or not, and ends the thread. Whoever waits, or comes later, gets an error.
+    /// Destroys everything, in use or not, and ends the thread. Callers that wait, or come later, get an error.
     pub async fn stop(&self) -> Result<()> {
         self.bell.end();
         self.core.stop().await
@@ -279,7 +279,7 @@ impl Leaving {
 }
 
 impl Drop for Leaving {
-    /// Whoever destroyed it went away: somebody else must, or its place would never be free.
+    /// The caller who destroyed it went away: somebody else must, or its place would never be free.
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let core = Arc::clone(&self.core);

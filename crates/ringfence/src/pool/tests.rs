@@ -124,7 +124,7 @@ async fn what_nobody_needs_any_more_is_swept() {
 enum Act {
     Acquire(u8),
     Release(u8),
-    /// What was begun is finished, well or not.
+    /// Finishes what was begun, well or not.
     Finish(bool),
     Warm,
     Sweep,
@@ -252,7 +252,7 @@ proptest! {
             }
             prop_assert!(provider.live() <= max && pool.statistics().total <= max);
         }
-        // What somebody left half destroyed, a thread destroys.
+        // A thread destroys what somebody left half destroyed.
         let begun = std::time::Instant::now();
         while !tasks.is_empty() && begun.elapsed() < Duration::from_secs(60) {
             tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());

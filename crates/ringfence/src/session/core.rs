@@ -31,26 +31,26 @@ const MOST_EDITS: usize = 5;
 /// How many resources one command may ask for, where it has to be run again for each.
 const MOST_RETRIES: usize = 8;
 
-/// What a door chooses; the rest follows from the configuration.
+/// Choices of a door; the rest follows from the configuration.
 #[derive(Debug, Default)]
 pub struct CoreOptions {
-    /// Who answers questions; none: nobody.
+    /// The service that answers questions; none: nobody does.
     pub service: Option<Arc<dyn ApprovalService>>,
-    /// Where everything is recorded; see [`open_ledger`](super::recorder::open_ledger).
+    /// The ledger in which everything is recorded; see [`open_ledger`](super::recorder::open_ledger).
     pub ledger: Option<Arc<ringfence_ledger::Writer>>,
     /// Hidden wherever they would be shown, besides the values of variables that are named like secrets.
     pub secrets: Vec<String>,
     /// The session's name in the ledger and in questions.
     pub session_key: Option<String>,
-    /// Who reads Python and JavaScript for the gate; none: such code is asked about.
+    /// The reader of Python and JavaScript for the gate; none: such code is asked about.
     pub code_reader: Option<Arc<dyn CodeReader>>,
-    /// Where commands work, when that is not the project, and more directories that belong to it.
+    /// The directory in which commands work, when that is not the project, and more that belong to it.
     pub directories: Vec<PathBuf>,
     /// Whether the calls are an agent's: then a refusal can end its run.
     pub is_agents: bool,
 }
 
-/// What every door goes through.
+/// The core that every door goes through.
 #[derive(Debug, Clone)]
 pub struct Core {
     setup: Arc<Setup>,
@@ -59,14 +59,14 @@ pub struct Core {
     recorder: Arc<Recorder>,
 }
 
-/// What somebody wants to run.
+/// A command that somebody wants to run.
 #[derive(Debug, Clone)]
 pub struct Proposal<'a> {
     /// In which language it is.
     pub language: Language,
     /// As it was given; its text is what is judged.
     pub command: Command,
-    /// Where it would run; none: that is not known.
+    /// The directory in which it would run; none: that is not known.
     pub cwd: Option<&'a str>,
     /// The request as it was made: what a question shows and its key is made of.
     pub arguments: Value,
@@ -100,12 +100,12 @@ impl Proposal<'_> {
     }
 }
 
-/// What may run.
+/// A command that may run.
 #[derive(Debug)]
 pub struct Admitted {
     /// As it was given, or as a person edited it.
     pub command: Command,
-    /// What the gate said, where it was asked.
+    /// The gate's verdict, where it was asked.
     pub verdict: Option<Verdict>,
     /// Why it may run.
     pub how: Passed,
@@ -119,14 +119,14 @@ impl Admitted {
     }
 }
 
-/// What came of a command.
+/// The outcome of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// As the configuration lets it be kept and shown.
     pub result: ExecResult,
     /// Violations that the configuration does not let a result keep.
     pub dropped: Vec<Violation>,
-    /// What was added to the command's standard error: the violations, where the configuration wants them there.
+    /// The addition to the command's standard error: the violations, where the configuration wants them there.
     pub annotation: String,
 }
 
@@ -149,19 +149,19 @@ impl Core {
         &self.setup
     }
 
-    /// Where questions are asked.
+    /// The questions to the person.
     #[must_use]
     pub fn questions(&self) -> &Arc<Questions> {
         &self.questions
     }
 
-    /// Who hears what happens.
+    /// The recorder, which hears all that happens.
     #[must_use]
     pub fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
     }
 
-    /// What judges, without asking or running.
+    /// The gatekeeper, which judges without asking or running.
     #[must_use]
     pub fn gatekeeper(&self) -> &Gatekeeper {
         &self.gatekeeper

@@ -1,4 +1,4 @@
-//! What happens around a tool call, in order: `tool_call_requested`, then (where a person is asked)
+//! Events around a tool call, in order: `tool_call_requested`, then (where a person is asked)
 //! `approval_requested` and `approval_decided`, `tool_call_started`, `tool_call_finished`. A fence that holds a
 //! call asks between the last two.
 
@@ -79,7 +79,7 @@ pub enum SessionEvent {
     RunCancelled {
         message: String,
     },
-    /// An answer was kept for good; the message says where, and how to take it back.
+    /// An answer of "always" was kept; the message says where, and how to take it back.
     Kept {
         message: String,
     },

@@ -32,7 +32,7 @@ impl std::fmt::Debug for OneCommand<'_> {
 }
 
 impl<'a> OneCommand<'a> {
-    /// In the local fence, planned when the command may run. What it refuses is asked about while the call waits. `warn`
+    /// In the local fence, planned when the command may run. A person is asked about refused calls while they wait. `warn`
     /// is told of a fence that does not hold files.
     #[must_use]
     pub fn fenced(

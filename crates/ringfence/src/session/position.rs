@@ -1,4 +1,4 @@
-//! Where a shell is, as far as what it was given tells.
+//! The position of a shell, as far as the commands it was given tell.
 
 use ringfence_model::ExecResult;
 
@@ -8,7 +8,7 @@ pub struct Position {
     start: String,
     /// None when it cannot be told.
     cwd: Option<String>,
-    /// Where it will be when what was admitted last is done.
+    /// The directory after the command that was admitted last.
     next: Option<String>,
 }
 
@@ -19,7 +19,7 @@ impl Position {
         Self { cwd: Some(start.clone()), next: Some(start.clone()), start }
     }
 
-    /// Where it is; none when that cannot be told.
+    /// The current directory; none when that cannot be told.
     #[must_use]
     pub fn cwd(&self) -> Option<&str> {
         self.cwd.as_deref()
@@ -35,7 +35,7 @@ impl Position {
         self.next = cwd.map(str::to_owned);
     }
 
-    /// What was admitted has ended, or could not run.
+    /// The admitted command has ended, or could not run.
     pub fn follow(&mut self, result: Option<&ExecResult>) {
         self.cwd = match result {
             Some(result) if result.restarted => Some(self.start.clone()),

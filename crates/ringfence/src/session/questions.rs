@@ -1,4 +1,4 @@
-//! Where questions go, and how a run ends by them.
+//! Questions: where they go, and how a run ends by them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use super::recorder::{Call, Recorder};
 use crate::permission::{Answer, ApprovalService, ConfigFileKeeper, Permission};
 use crate::setup::Setup;
 
-/// Where an answer came from.
+/// The origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -99,11 +99,11 @@ pub struct Questions {
 struct State {
     /// Keys that were allowed for the session.
     allowed: HashSet<String>,
-    /// What was granted for the session.
+    /// Grants of the session.
     granted: Vec<Grant>,
     /// The calls in which a key was refused.
     refused: HashMap<String, Vec<String>>,
-    /// What the person said about a refusal in the call that runs, for the agent.
+    /// The person's words about a refusal in the call that runs, for the agent.
     said: HashMap<String, Vec<(String, Outcome)>>,
     ended: Option<Ended>,
 }
@@ -193,7 +193,7 @@ impl Questions {
             return (Outcome { answer, reason: Reason::NoProvider }, "nobody".to_owned());
         };
         let outcome = match wait_for(service.ask(permission), self.timeout) {
-            // What was not offered was not allowed.
+            // An answer that was not offered allows nothing.
             Some(answer) if !permission.options.contains(&answer.decision) => {
                 let answer = Answer::deny(format!("{:?} was not among the options", answer.decision));
                 Outcome { answer, reason: Reason::Provider }
@@ -214,7 +214,7 @@ impl Questions {
     fn settle(&self, permission: &Permission, call: &Call, outcome: &Outcome, by: &str) {
         let answer = &outcome.answer;
         self.recorder.emit(decided(permission, call, answer, outcome.reason));
-        // Where there is nobody, nobody decided.
+        // Nobody decided where there is nobody.
         if outcome.reason != Reason::NoProvider {
             self.recorder.decided(permission, call, answer, by);
         }
@@ -267,10 +267,12 @@ impl Questions {
             }),
             (None, None) => return,
         };
-        // What could not be kept holds for the session all the same.
+        // An answer that could not be kept holds for the session all the same.
         self.recorder.emit(match kept {
             Ok(message) => SessionEvent::Kept { message },
-            Err(error) => SessionEvent::Warning { message: format!("not kept for good: {}", error.chain()) },
+            Err(error) => SessionEvent::Warning {
+                message: format!("allowed, but not for later sessions: {}", error.chain()),
+            },
         });
     }
 
@@ -307,13 +309,13 @@ impl Questions {
         state.said.clear();
     }
 
-    /// What was granted for the session.
+    /// Grants of the session.
     #[must_use]
     pub fn granted(&self) -> Vec<Grant> {
         self.lock().granted.clone()
     }
 
-    /// What the person refused during a call. Asked once.
+    /// Refusals of the person during a call. They are given once.
     pub(crate) fn take_said(&self, call: &Call) -> Vec<Outcome> {
         let said = self.lock().said.remove(&call.id).unwrap_or_default();
         said.into_iter().map(|(_, outcome)| outcome).collect()

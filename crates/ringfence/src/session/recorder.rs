@@ -1,4 +1,4 @@
-//! Who hears what happens: listeners now, the ledger for later.
+//! The recorder: listeners hear what happens now, the ledger keeps it for later.
 //!
 //! Known secrets are removed from everything that leaves here.
 
@@ -28,7 +28,7 @@ pub type Listener = Arc<dyn Fn(&SessionEvent) + Send + Sync>;
 pub struct Call {
     /// Unique.
     pub id: String,
-    /// What was called: `run`, `session`, or a tool's name.
+    /// The name of the tool that was called, or `run` or `session`.
     pub tool: String,
     /// Its row in the ledger, once it has one.
     pub execution: Option<ExecutionId>,
@@ -197,7 +197,7 @@ impl Recorder {
         }
     }
 
-    /// What the gate said, in a word what followed, and about which execution.
+    /// The gate's verdict, what followed in a word, and the execution it is about.
     pub(crate) fn judged(&self, id: ExecutionId, verdict: Option<&Verdict>, outcome: &str) {
         let Some(ledger) = &self.ledger else { return };
         let body = match verdict {

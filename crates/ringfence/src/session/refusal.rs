@@ -58,7 +58,7 @@ pub struct Refusal {
     pub code: String,
     pub verdict: Verdict,
     pub why: Why,
-    /// What was asked and answered, where somebody was asked.
+    /// The question and its answer, where somebody was asked.
     pub asked: Option<Box<(Permission, Outcome)>>,
     user_file: PathBuf,
 }
@@ -81,7 +81,7 @@ impl Refusal {
         }
     }
 
-    /// What decided, strictest first.
+    /// The findings that decided, strictest first.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.verdict.findings.iter().filter(|finding| finding.decision != Decision::Allow)
     }
@@ -111,7 +111,7 @@ impl Refusal {
         text
     }
 
-    /// What to do about it, most useful first.
+    /// Remedies, most useful first.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         let mut hints: Vec<String> = Vec::new();

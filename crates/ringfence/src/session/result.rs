@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// Bytes of one stream that an agent is given.
 const STREAM: usize = 64 << 10;
 
-/// What came of a tool call.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
@@ -18,10 +18,12 @@ pub struct ToolResult {
     pub stderr: String,
     /// None when nothing ran, or when it was ended from outside.
     pub exit_code: Option<i32>,
+    #[serde(serialize_with = "ringfence_model::rounded")]
+    #[schemars(with = "f64")]
     pub duration_ms: f64,
     /// Output was left out.
     pub truncated: bool,
-    /// What else there is to say: of commands `sandbox`, of refusals `reason`, and each tool's own fields.
+    /// Further facts: of commands `sandbox`, of refusals `reason`, and each tool's own fields.
     pub data: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<ErrorKind>,
@@ -136,7 +138,7 @@ impl ToolResult {
         self
     }
 
-    /// Whether the agent is to be told of an error. What the fence stopped is news, not an error of the tool.
+    /// Whether the agent is to be told of an error. A refusal of the fence is news, not an error of the tool.
     #[must_use]
     pub fn is_error(&self) -> bool {
         !self.ok && self.error_kind != Some(ErrorKind::SandboxBlocked)

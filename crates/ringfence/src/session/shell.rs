@@ -27,7 +27,7 @@ impl Shell {
         Self { core: core.clone(), place, position: Mutex::new(position) }
     }
 
-    /// Judges, asks, runs, retries, records. What was refused has run nothing.
+    /// Judges, asks, runs, retries, records. A refused command has run nothing.
     pub fn run(
         &self,
         call: &mut Call,

@@ -1,4 +1,4 @@
-//! Where commands run.
+//! Workplaces: where commands run.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use ringfence_model::{Error, ErrorKind, Result};
 
 use super::args;
 
-/// What a line asks for.
+/// The request of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AgentCommand {
     Read(args::Read),

@@ -1,4 +1,4 @@
-//! What each tool takes. The schemas that agents see are made from these types.
+//! Arguments of each tool. The schemas that agents see are made from these types.
 
 use ringfence_gate::risk::Sandbox;
 use ringfence_model::{Error, ErrorKind, Result};
@@ -210,7 +210,7 @@ pub(crate) struct Search {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Exit {
-    /// What was achieved.
+    /// The result, in the agent's words.
     #[serde(default)]
     pub message: String,
 }

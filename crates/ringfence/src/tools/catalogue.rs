@@ -16,7 +16,7 @@ pub struct ToolSpec {
     pub effect: Effect,
 }
 
-/// What a tool can do.
+/// The effect that a tool can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {

@@ -1,4 +1,4 @@
-//! Where code runs, by how risky it is.
+//! Executors: where code runs, by how risky it is.
 //!
 //! Without executors, `run_code` runs in the session's own workplace, which is a fence already. With them, the level of the
 //! code and the mode decide; what is not there is never replaced by something weaker.

@@ -13,7 +13,7 @@ use super::inside::Inside;
 use super::shown;
 use crate::session::ToolResult;
 
-/// What to do about a path that leads elsewhere.
+/// The treatment of a path that leads elsewhere.
 pub(super) const STAY: &str =
     "file tools stay in the workspace; a command can read other places after a person agreed";
 
@@ -51,7 +51,7 @@ impl Place<'_> {
     }
 }
 
-/// What a file tool does.
+/// The work of a file tool.
 #[derive(Debug, Clone)]
 pub(crate) enum FileCall {
     Read(args::Read),
@@ -143,7 +143,7 @@ impl Files {
         Inside { files: own, guard: &self.guard, home: &self.home }
     }
 
-    /// What was typed as a path.
+    /// The path as it was typed.
     fn inside(&self, typed: &str) -> Result<Place<'_>> {
         self.place(&clean_input(typed, Some(&self.home))).map_err(|error| error.hint(STAY))
     }

@@ -25,7 +25,7 @@ struct State {
     too_large: Option<Violation>,
 }
 
-/// What was refused last.
+/// The last refusal.
 #[derive(Debug, Clone)]
 pub(crate) struct Refused {
     path: PathBuf,
@@ -136,7 +136,7 @@ impl Refused {
     }
 }
 
-/// What a tool refused by itself, as it is recorded.
+/// A refusal of the tool itself, as it is recorded.
 pub(crate) fn refusal(
     kind: ViolationKind,
     operation: Operation,

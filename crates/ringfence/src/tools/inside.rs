@@ -111,14 +111,14 @@ impl Inside<'_> {
         let changed =
             outcome.after.iter().filter(|(path, content)| outcome.before.get(*path) != Some(content));
         for (path, content) in changed {
-            // Who deletes a link deletes the link.
+            // Deleting a link deletes the link, not its target.
             let last = if content.is_some() { LastLink::Follow } else { LastLink::Keep };
             let at = block(self.files.locate(path, last))?;
             self.may_write(&at)?;
             self.guard.may_hold(content.as_ref().map_or(0, Vec::len))?;
             places.insert(path.clone(), (at, content));
         }
-        // What appears comes before what goes, so that nothing is lost in between.
+        // New files come before old ones go, so that nothing is lost in between.
         let (new, gone): (Vec<_>, Vec<_>) = places.iter().partition(|(_, (_, content))| content.is_some());
         let mut done: Vec<(&PathBuf, &Located)> = vec![];
         for (path, (at, content)) in new.into_iter().chain(gone) {
@@ -255,7 +255,7 @@ impl Inside<'_> {
 /// Of which the contents are held at once.
 const FILES_AT_ONCE: usize = 100;
 
-/// What a visitor wants next.
+/// The next wish of a visitor.
 enum Next {
     Enter,
     Skip,

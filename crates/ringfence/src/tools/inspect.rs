@@ -1,4 +1,4 @@
-//! What programs around the tools do without calling one: look, and ask a person ahead of time.
+//! Looking at the tools without calling one, and asking a person ahead of time.
 
 use std::path::Path;
 
@@ -25,16 +25,16 @@ const LONGEST_REASON: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prospect {
-    /// What the call would do.
+    /// The effect of the call.
     pub category: Effect,
     /// How risky it would be.
     pub risk: Risk,
-    /// What a person would be asked, if somebody is.
+    /// The question to a person, if somebody would be asked.
     pub confirmation: String,
 }
 
 impl Tools {
-    /// What a call would be: its category, and how risky it is with these very arguments. Nothing runs, and nobody is
+    /// The prospect of a call: its category, and how risky it is with these very arguments. Nothing runs, and nobody is
     /// asked.
     pub fn prospect(&self, name: &str, arguments: &Value) -> Result<Prospect> {
         let spec = catalogue::find(name)
@@ -98,7 +98,7 @@ impl Tools {
         self.shared.files.bytes(path, own.as_deref(), &self.shared.core.questions().granted())
     }
 
-    /// Asks a person for a path before a command needs it. What is allowed holds for the session, never longer; the
+    /// Asks a person for a path before a command needs it. A permission holds for the session, never longer; the
     /// path is shown as what it really is, and the reason as what the agent says.
     #[must_use]
     pub fn request_access(&self, id: &str, path: &Path, access: Access, reason: &str) -> ToolResult {

@@ -152,7 +152,7 @@ pub(crate) struct Snapshot {
     truncated: bool,
 }
 
-/// What code did to the files.
+/// Changes that code made to the files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) created: Vec<String>,
@@ -177,7 +177,7 @@ impl Snapshot {
         })
     }
 
-    /// What is different in `later`. `since_ms` tells new files from those that a full list had no room for.
+    /// The differences in `later`. `since_ms` tells new files from those that a full list had no room for.
     pub(crate) fn until(&self, later: &Self, since_ms: i64) -> Changes {
         let mut changes = Changes { incomplete: self.truncated || later.truncated, ..Changes::default() };
         for (path, facts) in &later.files {

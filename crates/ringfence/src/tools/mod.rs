@@ -1,4 +1,4 @@
-//! What an agent calls.
+//! The tools that an agent calls.
 //!
 //! A call goes one way: offered at all (`policy`, `restricted`) → arguments read (`args`) → routed
 //! (`router`) → judged, asked about, run and recorded by the one core ([`crate::session`]), or done on files of the

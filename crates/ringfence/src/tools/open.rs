@@ -24,27 +24,27 @@ use crate::setup::Setup;
 /// The session of tools that were given no key.
 const SESSION: &str = "tools";
 
-/// What a program chooses; the rest follows from the configuration.
+/// Choices of a program; the rest follows from the configuration.
 pub struct OpenTools {
-    /// Who answers questions. None: what needs a person is refused, and ends the run.
+    /// The service that answers questions. None: what needs a person is refused, and ends the run.
     pub service: Option<Arc<dyn ApprovalService>>,
-    /// Where everything is recorded. None: nowhere.
+    /// The ledger in which everything is recorded. None: nothing is.
     pub ledger: Option<Arc<Writer>>,
     /// The session, in the ledger and for the manager.
     pub session_key: Option<String>,
     /// Hidden wherever they would be shown, besides the values of variables that are named like secrets.
     pub secrets: Vec<String>,
-    /// Where `run_code` runs code, by how risky it is; none: as `safety.codeSandbox` says.
+    /// The places where `run_code` runs code, by how risky it is; none: all of it in the session's own sandbox.
     pub executors: Option<Executors>,
     /// More directories of the project: files in them are named by absolute paths. The policy decides about them as
     /// about all others; this allows nothing.
     pub more: Vec<PathBuf>,
-    /// Who reads Python and JavaScript for the gate: a [`Worker`](crate::gate::Worker), or
+    /// The reader of Python and JavaScript for the gate: a [`Worker`](crate::gate::Worker), or
     /// [`InProcess`](crate::gate::InProcess) where that is acceptable. None: such code is asked about.
     pub code_reader: Option<Arc<dyn CodeReader>>,
-    /// What `run_code` runs, by language.
+    /// The languages of `run_code`.
     pub languages: Languages,
-    /// Who serves lines with a prefix, such as `mcp:`.
+    /// The extensions that serve lines with a prefix, such as `mcp:`.
     pub extensions: Extensions,
     /// Layers of the tool policy besides that of the sandbox.
     pub layers: Vec<PolicyLayer>,
@@ -145,7 +145,7 @@ impl OpenTools {
         }))
     }
 
-    /// What records what is done also registers where; a register that cannot be opened stops nothing.
+    /// Tools with a ledger register their sandboxes in it; a register that cannot be opened stops nothing.
     fn housekeeper(&self, setup: &Setup) -> Option<Arc<Housekeeper>> {
         self.ledger.as_ref()?;
         let failed = |error: Error| (self.warn)(&format!("sandboxes are not registered: {}", error.chain()));

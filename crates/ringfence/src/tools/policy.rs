@@ -21,7 +21,7 @@ pub(crate) const ORDER: [&str; 10] = [
     "subagent",
 ];
 
-/// What a sandboxed session may use unless configured otherwise.
+/// Tools that a sandboxed session may use unless configured otherwise.
 pub(crate) const DEFAULT_ALLOW: [&str; 16] = [
     "exec",
     "process",
@@ -41,7 +41,7 @@ pub(crate) const DEFAULT_ALLOW: [&str; 16] = [
     "exit",
 ];
 
-/// What reaches beyond the sandbox: the host's browser, devices, schedules, and every channel to people.
+/// Tools that reach beyond the sandbox: the host's browser, devices, schedules, and every channel to people.
 pub(crate) const DEFAULT_DENY: [&str; 13] = [
     "browser",
     "canvas",

@@ -1,4 +1,4 @@
-//! What a sub-agent must not do. This looks at text before the sandbox; the sandbox stays what it is.
+//! Restrictions of a sub-agent. They look at text before the sandbox; the sandbox stays what it is.
 
 use ringfence_gate::{Gate, Request};
 use ringfence_model::{Error, ErrorKind, Result};
@@ -10,7 +10,7 @@ use super::policy::canonical;
 /// command, or tool, of that name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restriction {
-    /// What is refused.
+    /// The refused commands.
     pub deny: Vec<String>,
     /// No tool that changes files is offered.
     pub read_only: bool,
@@ -25,7 +25,7 @@ impl Restriction {
         Self { deny: deny.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// That of a kind of sub-agent: `explore` looks only, `general` and `skill-enhance` start no further agents,
+    /// The restriction of a kind of sub-agent: `explore` only looks, `general` and `skill-enhance` start no more agents,
     /// `skill-search` has no tools.
     #[must_use]
     pub fn of_kind(kind: &str) -> Option<Self> {

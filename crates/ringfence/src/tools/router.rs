@@ -1,4 +1,4 @@
-//! Where a line goes: to an agent command, to an extension, or into the sandbox.
+//! The router of lines: to an agent command, to an extension, or into the sandbox.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +68,7 @@ impl Extensions {
 /// Lines with these beginnings are never native, whether or not anything is registered for them.
 const EXTENSION_PREFIXES: [&str; 4] = ["mcp:", "skill:", "task:", "command:"];
 
-/// Where one line goes.
+/// The destination of one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     Agent(AgentCommand),
@@ -83,7 +83,7 @@ pub(crate) enum Route {
     Native(String),
 }
 
-/// Who serves an extension line.
+/// A handler of extension lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     Agent,

@@ -61,7 +61,7 @@ impl Tools {
             FileCall::Write(_) => "write",
             _ => "edit",
         };
-        // What is not offered as a tool is not there as a command either.
+        // A tool that is not offered is not there as a command either.
         if !self.specs().iter().any(|spec| spec.name == name) {
             let text = format!("`{name}` is not offered here");
             return Ok(ToolResult::failed(ErrorKind::Permission, text).with("reason", "tool_policy"));
@@ -190,7 +190,7 @@ impl Tools {
         }
     }
 
-    /// Where commands find the workspace, which in a sandbox with a file system of its own may be elsewhere.
+    /// The path of the workspace for commands; a sandbox with a file system of its own may have it elsewhere.
     fn seen_workspace(&self, place: &Arc<dyn Workplace>) -> Result<PathBuf> {
         let host = self.shared.files.workspace().host_path();
         let is_own = Arc::ptr_eq(place, &self.workplace);
@@ -242,7 +242,7 @@ impl Tools {
         }))
     }
 
-    /// What a sub-agent must not do is refused before anything else is asked.
+    /// Refuses what a sub-agent must not do, before anything else is asked.
     fn check_restriction(&self, code: &str) -> Result<()> {
         let Some(restriction) = &self.restriction else { return Ok(()) };
         let core = &self.shared.core;
@@ -250,7 +250,7 @@ impl Tools {
         restriction.check(code, core.gatekeeper().gate(), &home, cwd.as_deref().unwrap_or_default())
     }
 
-    /// Where code of that tool runs; none: that cannot be told.
+    /// The directory in which code of that tool runs; none: that cannot be told.
     pub(crate) fn directory_of(&self, tool: &str) -> Option<String> {
         // Code runs where a new shell would, wherever the shell is.
         if tool == "run_code" {
@@ -270,7 +270,7 @@ impl Tools {
         self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a refusal looks like to the agent.
+    /// A refusal, as the agent sees it.
     fn refused(&self, refusal: &Refusal) -> ToolResult {
         if let Some(asked) = &refusal.asked {
             return not_allowed(&asked.0, &asked.1);
@@ -361,7 +361,7 @@ impl Tools {
     }
 }
 
-/// What a person's refusal looks like to the agent.
+/// A person's refusal, as the agent sees it.
 pub(crate) fn not_allowed(permission: &Permission, outcome: &Outcome) -> ToolResult {
     let words = outcome.answer.message.as_deref().unwrap_or("a person said no");
     let text = format!("not allowed: {}\nrefused: {words}\n", permission.sentence());

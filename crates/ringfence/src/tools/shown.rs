@@ -1,4 +1,4 @@
-//! What file tools answer, wherever the files are.
+//! Answers of file tools, wherever the files are.
 
 use std::fmt::Write as _;
 

@@ -29,7 +29,8 @@ enum News {
     Done(Box<ToolResult>),
 }
 
-/// Where the questions of [`Steps`] go. Make the tools with its [`service`](Self::service), then the steps with both.
+/// The place where the questions of [`Steps`] go. Make the tools with its [`service`](Self::service), then the steps
+/// with both.
 #[derive(Debug)]
 pub struct Inbox {
     mailbox: Arc<Mailbox>,
@@ -95,7 +96,7 @@ impl Steps {
         let thread = std::thread::Builder::new().name("tool-call".to_owned());
         let spawned = thread.spawn(move || {
             let result = tools.call(&name, &arguments);
-            // Whoever gave up waiting does not need it.
+            // A caller that gave up waiting does not need it.
             let _ = sender.send(News::Done(Box::new(result)));
         });
         spawned.map_err(|error| Error::new(ErrorKind::Internal, "cannot start a call").caused_by(error))?;

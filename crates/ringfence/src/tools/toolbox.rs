@@ -47,14 +47,14 @@ impl Budget {
     }
 }
 
-/// What the tools are made of.
+/// Parts that the tools are made of.
 #[derive(Debug)]
 pub(crate) struct ToolsOptions {
     pub(crate) core: Core,
     pub(crate) workplace: Arc<dyn Workplace>,
-    /// Where `run_code` runs what it is given; none: in the workplace.
+    /// The places where `run_code` runs code; none: the workplace.
     pub(crate) executors: Option<Executors>,
-    /// Where files are read and written, and code runs. Read-only: no tool that writes is offered.
+    /// The workspace, in which files are read and written, and code runs. Read-only: no tool that writes is offered.
     pub(crate) workspace: Workspace,
     /// More directories of the project, whose files are named by absolute paths.
     pub(crate) more: Vec<Workspace>,
@@ -67,7 +67,7 @@ pub(crate) struct ToolsOptions {
     pub(crate) budget: Budget,
 }
 
-/// What a session's tools share.
+/// Parts that a session's tools share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) core: Core,
@@ -76,7 +76,7 @@ pub(crate) struct Shared {
     pub(crate) policy: ToolPolicy,
     pub(crate) languages: Languages,
     pub(crate) extensions: Extensions,
-    /// Where the sandbox has the workspace, once that was looked up.
+    /// The path at which the sandbox has the workspace, once that was looked up.
     pub(crate) seen: OnceLock<PathBuf>,
     budget: Budget,
     spent: Mutex<Spent>,
@@ -127,12 +127,12 @@ impl Tools {
         }
     }
 
-    /// Where a new shell is.
+    /// The position of a new shell.
     pub(crate) fn at_the_start(&self) -> Position {
         start_of(&self.shared)
     }
 
-    /// What is offered: by policy, by restriction, and by whether the workspace may be changed.
+    /// The tools that are offered: by policy, by restriction, and by whether the workspace may be changed.
     #[must_use]
     pub fn specs(&self) -> Vec<ToolSpec> {
         catalogue::all().into_iter().filter(|spec| self.refusal(spec).is_none()).collect()
@@ -332,7 +332,7 @@ impl Tools {
         self.shared.core.recorder().listen(listener);
     }
 
-    /// Where questions are asked.
+    /// The questions to the person.
     #[must_use]
     pub fn questions(&self) -> &Arc<Questions> {
         self.shared.core.questions()

@@ -1,4 +1,4 @@
-//! What a person granted for good is written to the file, and nothing else changes.
+//! A permanent grant is written to the file, and nothing else changes.
 
 use std::os::unix::fs::PermissionsExt as _;
 

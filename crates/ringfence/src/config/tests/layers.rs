@@ -1,4 +1,4 @@
-//! What lies over what.
+//! Layers: which lies over which.
 
 use super::*;
 use ringfence_model::{Limits, PolicyMode, RuleLayer};

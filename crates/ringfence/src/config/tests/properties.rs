@@ -1,4 +1,4 @@
-//! What must hold for every configuration.
+//! Properties that must hold for every configuration.
 
 use std::ffi::OsStr;
 

@@ -1,4 +1,4 @@
-//! Where the file is, and what happens when it is not right.
+//! The file: where it is, and what happens when it is not right.
 
 use super::*;
 

@@ -143,7 +143,7 @@ proptest! {
             }
             prop_assert!(room.provider.most_of_one_scope() <= 1);
         }
-        // The rest, in turns. Whoever waits for somebody comes to an end within so many.
+        // The rest, in turns. Every waiter comes to an end within so many.
         for _ in 0..10_000 {
             tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
             if tasks.is_empty() {

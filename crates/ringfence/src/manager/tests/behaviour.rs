@@ -1,4 +1,4 @@
-//! What is made when, with which policy, and what stays.
+//! Sandboxes: made when, with which policy, and what stays.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -63,7 +63,7 @@ impl Provider for Diary {
     }
 }
 
-/// What happens when a session wants its sandbox, and the error; `root` is where workspaces are.
+/// The events when a session wants its sandbox, and the error; `root` is where workspaces are.
 fn ask(config: Value, root: impl FnOnce(&std::path::Path)) -> (Vec<(&'static str, bool)>, Option<ErrorKind>) {
     let temp = tempfile::Builder::new().prefix("ringfence-order-").tempdir().unwrap();
     let top = temp.path().canonicalize().unwrap();
@@ -98,7 +98,7 @@ fn status_configuration_pruning_workspace_container() {
     let whole = [("prune", false), ("container", true)];
     let (happened, error) = ask(json!({ "provider": "diary" }), nothing);
     assert_eq!((happened.as_slice(), error), (&whole[..], Some(ErrorKind::InitializationFailed)));
-    // Who is not sandboxed gets as far as that, whatever the configuration says about the provider.
+    // A session that is not sandboxed gets as far as that, whatever the configuration says about the provider.
     assert_eq!(ask(json!({ "provider": "nonsense", "sessions": "off" }), nothing), (vec![], None));
     // A configuration that cannot be used stops before anything is removed or made.
     assert_eq!(ask(json!({ "provider": "nonsense" }), nothing), (vec![], Some(ErrorKind::NotFound)));

@@ -1,4 +1,4 @@
-//! What the register knows meanwhile, and that old sandboxes go.
+//! The register: what it knows meanwhile, and that old sandboxes go.
 
 use std::sync::Arc;
 
