@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ringfence::config::GateMode;
 use ringfence::gate::{Decision, Gatekeeper, Language};
-use ringfence::local::aside::{BEGIN_IN_PROMPT, END_IN_PROMPT};
+use ringfence::local::terminal_notices::{BEGIN_IN_PROMPT, END_IN_PROMPT};
 
 use crate::report;
 

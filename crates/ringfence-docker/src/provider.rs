@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfence_fence::{BoxFuture, CreateOptions, Provider, Sandbox, SandboxInfo, SandboxStatus};
 use ringfence_local::guest::wire::{Ask, Start, VERSION};
 use ringfence_model::config::{Launcher, LocalOptions};
-use ringfence_model::{Degradation, DegradationCode, Error, ErrorKind, Result};
+use ringfence_model::{Degradation, DegradationCode, Error, ErrorKind, Result, now_ms};
 
 use crate::engine::attached::Attached;
 use crate::engine::containers::Extras;
@@ -413,11 +412,6 @@ async fn link(
     };
     let listeners = Listeners { approval, background: options.hooks.background.clone() };
     Link::open(engine, &spec.name, running, start, spec.path_map(), listeners).await
-}
-
-pub(crate) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `docker-<milliseconds>-<eight hex digits>`.

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::guest::{Link, inside};
 use crate::options::ContainerSpec;
 use crate::plain::{self, Masks, Place, Shells};
-use crate::provider::now_ms;
+use ringfence_model::now_ms;
 
 /// What every container has: the engine makes them with these or not at all.
 const OF_THE_CONTAINER: [Layer; 8] = [

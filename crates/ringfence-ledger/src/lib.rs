@@ -56,10 +56,4 @@ pub use scribe::RECORDS_LOST;
 pub use store::Ledger;
 pub use writer::{Writer, WriterOptions};
 
-/// Milliseconds since the Unix epoch, now.
-#[must_use]
-pub fn now_ms() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
-}
+pub use ringfence_model::now_ms;

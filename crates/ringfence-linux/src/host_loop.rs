@@ -132,7 +132,7 @@ pub fn run(
             Ok((Message::Exited { status, alone, cpu_us, max_rss_kib }, _)) => {
                 outcome = Outcome { status: Some(status), cpu_us, max_rss_kib, ..outcome };
                 if alone && sandbox.end == End::Kill {
-                    // What is left of init the kernel clears up; nobody has to wait for that.
+                    // The kernel clears up the rest of init; nobody has to wait for that.
                     sandbox.leave();
                     return Ok(outcome);
                 }
@@ -175,7 +175,7 @@ impl Stop {
     }
 }
 
-/// What there is to do.
+/// The descriptors that are ready.
 struct Ready {
     control: bool,
     notified: bool,

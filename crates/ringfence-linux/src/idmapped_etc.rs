@@ -29,7 +29,7 @@ impl Idmapped {
     /// For the directory at `path`. Needs root, outside of any user namespace.
     ///
     /// # Errors
-    /// What the kernel says; `EINVAL` where one of the file systems cannot translate owners.
+    /// The kernel's; `EINVAL` where one of the file systems cannot translate owners.
     pub fn new(path: &CStr) -> std::io::Result<Self> {
         let made = Self { namespace: the_namespace()?, path: path.to_owned(), first: Mutex::default() };
         let first = made.tree()?;

@@ -38,7 +38,7 @@ pub(crate) struct InitArgs<'a> {
     pub(crate) control: BorrowedFd<'a>,
     /// Wait for the host's word before starting the command (it may have to place us in a cgroup).
     pub(crate) wait_for_go: bool,
-    /// What only the host could prepare; see [`Plan::idmapped`].
+    /// The mount that only the host could prepare; see [`Plan::idmapped`].
     pub(crate) idmapped_tree: Option<BorrowedFd<'a>>,
     /// None in a sandbox whose namespaces somebody else made.
     pub(crate) maps: Option<IdMaps<'a>>,
@@ -50,7 +50,7 @@ pub(crate) struct InitArgs<'a> {
     pub(crate) mounted: usize,
 }
 
-/// Who is who in a new user namespace.
+/// The ids of a new user namespace, as `/proc/self/uid_map` and `gid_map` take them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdMaps<'a> {
     pub(crate) uid: &'a [u8],

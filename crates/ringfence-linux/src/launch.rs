@@ -47,7 +47,7 @@ pub struct Sandboxed {
     /// Of pid 1 inside; its end is the end of everything inside.
     pub pid: i32,
     pub pidfd: OwnedFd,
-    /// Where init reports; see [`Message`].
+    /// The socket on which init reports; see [`Message`].
     pub control: OwnedFd,
     pub(crate) end: End,
 }

@@ -3,9 +3,9 @@
 //! A [`plan::Plan`] says what to build, as data. [`launch::launch`] clones a process into new
 //! namespaces; [`init`] runs inside it, builds the root from the plan, and starts the command under
 //! Landlock and seccomp. Where that is not possible, [`bwrap`] lets another program make the namespaces, and
-//! [`subreaper`] does without them; [`prefork`] makes its first process before the
-//! plan is known. Init and the host talk in [`report::Message`]s. Synchronous, no runtime, no configuration; what runs after the clone of a program that may
-//! have threads allocates nothing.
+//! [`subreaper`] does without them; [`prefork`] makes its first process before the plan is known. Init and the host
+//! talk in [`report::Message`]s. Synchronous, no runtime, no configuration; what runs after the clone of a program that
+//! may have threads allocates nothing.
 #![cfg(target_os = "linux")]
 
 pub mod bwrap;

@@ -65,7 +65,7 @@ pub fn launch(
         Cloned::Parent { pid, pidfd } => {
             let sandboxed = Sandboxed { pid, pidfd, control: host, end: End::Ask };
             if place.is_some() {
-                // What it started to clean up after it must not be placed with it.
+                // The process that cleans up after it must not be placed with it.
                 match sandboxed.first_word() {
                     Heard::Ready => {}
                     Heard::Failed(step, detail, errno) => {

@@ -57,7 +57,7 @@ fn empty(top: BorrowedFd<'_>, dir: BorrowedFd<'_>, depth: u32, moved: &mut u32) 
         let child = open_directory(dir, name)?;
         empty(top, child.as_fd(), depth + 1, moved)?;
         match rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR) {
-            // What a look did not show, the next round does.
+            // The next round shows entries that this one did not.
             Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }

@@ -11,7 +11,7 @@ use ringfence_linux::plan::LandlockRule;
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, PathRule, Policy, Result, RuleLayer, RuleSource};
 
-use crate::ground::devices;
+use crate::base_mounts::devices;
 use crate::own_directory::trees;
 use crate::scan::Found;
 use crate::view::{self, c_path};

@@ -1,27 +1,26 @@
 //! Provider `local`: the operating system's own sandbox.
 //!
-//! [`Fence`] is the one of the system that this was built for: [`native::Native`] on Linux,
+//! [`Fence`] is the one of the system that this was built for: [`fence::LocalFence`] on Linux,
 //! [`seatbelt::Seatbelt`] on macOS. Both have the same functions.
 #![forbid(unsafe_code)]
 
 pub mod approval;
-pub mod aside;
 #[cfg(target_os = "linux")]
 mod asker;
 #[cfg(target_os = "linux")]
-mod built;
+mod base_mounts;
 #[cfg(target_os = "linux")]
 mod bwrap;
 pub mod capture;
-#[cfg(target_os = "linux")]
-mod choice;
 mod command;
 pub mod complete;
 pub mod doctor;
 pub mod environment;
-pub mod git;
 #[cfg(target_os = "linux")]
-mod ground;
+pub mod fence;
+#[cfg(target_os = "linux")]
+mod fence_plan;
+pub mod git;
 pub mod guest;
 #[cfg(target_os = "linux")]
 mod helper;
@@ -30,13 +29,12 @@ pub mod host;
 mod host_view;
 #[cfg(target_os = "linux")]
 pub mod launcher;
+pub mod limit_violations;
 #[cfg(target_os = "linux")]
 mod limits;
-#[cfg(target_os = "linux")]
-mod looked_up;
 mod names;
 #[cfg(target_os = "linux")]
-pub mod native;
+mod no_user_lookup;
 #[cfg(target_os = "linux")]
 mod not_promised;
 pub mod offload;
@@ -45,16 +43,18 @@ pub mod platform;
 pub mod prompt;
 #[cfg(target_os = "linux")]
 pub mod provider;
-pub mod reached;
 mod relay;
 #[cfg(target_os = "linux")]
 pub mod scan;
 pub mod seatbelt;
 #[cfg(target_os = "linux")]
+mod select;
+#[cfg(target_os = "linux")]
 pub mod shell;
 mod streams;
 mod system;
 pub mod terminal;
+pub mod terminal_notices;
 pub mod toolchains;
 #[cfg(target_os = "linux")]
 mod traps;
@@ -66,7 +66,7 @@ pub mod view;
 mod wake;
 
 #[cfg(target_os = "linux")]
-pub use native::Native as Fence;
+pub use fence::LocalFence as Fence;
 #[cfg(target_os = "linux")]
 pub use ringfence_linux::bwrap::{STAGE_ARGUMENT, run_stage};
 #[cfg(target_os = "linux")]
@@ -81,7 +81,7 @@ pub use streams::{CallersTerminal, Streams};
 /// known. See [`ringfence_linux::prefork::one`].
 #[cfg(target_os = "linux")]
 pub fn begin_sandbox() {
-    ringfence_linux::prefork::one::begin(ground::ground());
+    ringfence_linux::prefork::one::begin(base_mounts::base_mounts());
 }
 
 /// For a program that makes sandboxes as long as it runs, first thing in its main thread: they are made from what it is

@@ -6,7 +6,7 @@ use ringfence_linux::open_files;
 use ringfence_linux::plan::{OWN_PROCESSES, Rlimit};
 use ringfence_model::{Degradation, DegradationCode, Limits, Violation};
 
-use crate::reached::{self, End, size, violation};
+use crate::limit_violations::{self, End, size, violation};
 
 /// How the limits of a policy are kept on this machine.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl LimitPlan {
         usage: Option<&cgroup::Usage>,
         cut: &[Option<u64>],
     ) -> Vec<Violation> {
-        let mut reached = reached::by_one_process(&self.limits, end, cut);
+        let mut reached = limit_violations::by_one_process(&self.limits, end, cut);
         let of_the_group = usage.map_or_else(Reached::default, |usage| Reached {
             oom_kills: usage.memory.map_or(0, |memory| memory.oom_kills),
             refused: usage.pids.map_or(0, |pids| pids.refused),

@@ -2,8 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::aside::Listener;
 use crate::prompt::Pause;
+use crate::terminal_notices::Listener;
 
 /// Where the command's output goes.
 #[derive(Debug, Clone, Copy)]

@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::aside::Asides;
 use crate::prompt::Pause;
 use crate::streams::CallersTerminal;
+use crate::terminal_notices::Notices;
 use crate::wake::Wake;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -63,7 +63,7 @@ pub fn size(fd: BorrowedFd<'_>) -> Winsize {
 /// that outlives the command may keep the terminal open.
 pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop: Option<&Wake>) {
     let CallersTerminal { input, output, resized, pause, asides } = terminal;
-    let mut said = Asides::default();
+    let mut said = Notices::default();
     let mut buffer = [0_u8; 16 * 1024];
     let mut input_open = true;
     let mut last_size = size(input);

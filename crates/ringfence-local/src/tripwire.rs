@@ -7,7 +7,8 @@
 
 use std::path::Path;
 
-use ringfence_linux::supervisor::{is_harmless_git_config, now_ms};
+use ringfence_linux::supervisor::is_harmless_git_config;
+use ringfence_model::now_ms;
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Operation, Severity, Violation, ViolationKind};
 

@@ -11,10 +11,10 @@ use ringfence_linux::plan::{BindAccess, LandlockRule, MountStep};
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result};
 
-use crate::ground::ground;
+use crate::base_mounts::base_mounts;
 use crate::host::everything;
-use crate::looked_up::nobody_looked_up;
 use crate::names::Names;
+use crate::no_user_lookup::nobody_looked_up;
 use crate::scan::Found;
 
 pub(crate) use crate::verdict::invisible;
@@ -68,7 +68,7 @@ impl Rooms {
         if supervised {
             view.kept = kept(&nodes);
         }
-        view.mounts = ground();
+        view.mounts = base_mounts();
         view.rule("/", Rights::List)?;
         view.rule("/dev", Rights::Device)?;
         view.rule("/dev/shm", Rights::Write)?;

@@ -18,6 +18,19 @@ pub enum Command {
     Shell(String),
 }
 
+/// One word for a shell, whatever is in it.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Milliseconds since the Unix epoch, now.
+#[must_use]
+pub fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Where the command's standard input comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Stdin {

@@ -35,16 +35,17 @@ pub mod sensitive;
 mod sync;
 pub mod violation;
 
-pub use config::{SandboxBuilder, SandboxConfig};
+pub use config::SandboxConfig;
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
 pub use degradation::{Degradation, DegradationCode};
 pub use error::{Error, ErrorKind, Result};
 pub use exec::{
     Assurance, Command, ExecEvent, ExecRequest, ExecResult, Layer, PolicyMode, Stdin, TerminalSize, Usage,
+    now_ms, shell_word,
 };
 pub use grant::{Decision, Grant, GrantScope};
 pub use limits::Limits;
 pub use pattern::PathPattern;
 pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleLayer, RuleSource};
 pub use sync::LockExt;
-pub use violation::{Certainty, Operation, Severity, Violation, ViolationKind, ViolationStore};
+pub use violation::{Operation, Severity, Violation, ViolationKind};

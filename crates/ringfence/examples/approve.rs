@@ -1,5 +1,6 @@
 //! A person decides about what is not allowed. The refused call waits meanwhile, inside the fence.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use ringfence::{Answer, Decision, EnvMap, Permission, Result, Ringfence};
@@ -19,6 +20,7 @@ pub(crate) fn example(project: &Path, environment: EnvMap) -> Result<(String, St
 }
 
 fn main() -> Result<()> {
-    println!("{:?}", example(Path::new("."), std::env::vars_os().collect())?);
+    let shown = example(Path::new("."), std::env::vars_os().collect())?;
+    let _ = writeln!(std::io::stdout(), "{shown:?}");
     Ok(())
 }

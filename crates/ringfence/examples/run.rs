@@ -1,5 +1,6 @@
 //! One command in a fresh sandbox, and what was stopped.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use ringfence::{EnvMap, Result, Ringfence};
@@ -13,6 +14,7 @@ pub(crate) fn example(project: &Path, environment: EnvMap) -> Result<(String, Ve
 }
 
 fn main() -> Result<()> {
-    println!("{:?}", example(Path::new("."), std::env::vars_os().collect())?);
+    let shown = example(Path::new("."), std::env::vars_os().collect())?;
+    let _ = writeln!(std::io::stdout(), "{shown:?}");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! A shell that remembers, and what happens meanwhile.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use ringfence::{EnvMap, Result, Ringfence};
@@ -16,6 +17,7 @@ pub(crate) fn example(project: &Path, environment: EnvMap) -> Result<(String, Ve
 }
 
 fn main() -> Result<()> {
-    println!("{:?}", example(Path::new("."), std::env::vars_os().collect())?);
+    let shown = example(Path::new("."), std::env::vars_os().collect())?;
+    let _ = writeln!(std::io::stdout(), "{shown:?}");
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
 const NESTED: &str = "RINGFENCE";
 
 /// What a sandbox for one project is made from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Setup {
     /// Absolute, links resolved.
     pub project: PathBuf,

@@ -106,6 +106,10 @@ fn ordinary_work_with_names_that_only_running_can_tell_runs() {
         let ran = room.run(&["run", "-c", command]).expect(0);
         assert_eq!(ran.stdout, stdout, "{command}: {}", ran.stderr);
     }
+    // In the home of the fence there is nothing of the host's to be read.
+    room.write(room.home.join(".bashrc"), "export TOKEN=treasure");
+    let ran = room.run(&["run", "-c", "cat ~/.bashrc; true"]).expect(0);
+    assert!(!ran.stdout.contains("treasure"), "{}", ran.stdout);
     let shown = room.home.join("outside").to_str().unwrap().to_owned();
     room.write(room.home.join("outside"), "mine");
     room.write("target", &shown);

@@ -1,6 +1,6 @@
 //! What the shell and its watchman run, and the form of a request to it.
 
-use ringfence_model::{Command, Error, ErrorKind, ExecRequest, Result};
+use ringfence_model::{Command, Error, ErrorKind, ExecRequest, Result, shell_word};
 
 /// See the file.
 pub(super) const WATCHMAN: &str = include_str!("watchman.sh");
@@ -73,12 +73,7 @@ pub(super) fn request(text: &str, input: Option<&[u8]>, file: &str) -> Result<St
 
 /// One word, on one line.
 fn one_line(text: &str) -> String {
-    quoted(text).replace('\n', r#"'"$__ringfence_n"'"#)
-}
-
-/// One word for a shell, whatever is in it.
-pub(super) fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
+    shell_word(text).replace('\n', r#"'"$__ringfence_n"'"#)
 }
 
 /// For `printf %b`.
@@ -99,7 +94,7 @@ pub(super) fn text(request: &ExecRequest) -> Result<String> {
     let words = match &request.command {
         Command::Shell(text) => text.clone(),
         Command::Argv(argv) => {
-            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(quoted)).collect();
+            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(shell_word)).collect();
             words.ok_or_else(|| not_text("a word of the command"))?.join(" ")
         }
     };
@@ -111,16 +106,16 @@ pub(super) fn text(request: &ExecRequest) -> Result<String> {
         text.push_str(&format!("{} || exit; ", change_to(cwd)?));
     }
     for (name, value) in &request.env {
-        text.push_str(&format!("export {} || exit; ", quoted(&format!("{name}={value}"))));
+        text.push_str(&format!("export {} || exit; ", shell_word(&format!("{name}={value}"))));
     }
-    text.push_str(&format!("eval {}\n)", quoted(&words)));
+    text.push_str(&format!("eval {}\n)", shell_word(&words)));
     Ok(text)
 }
 
 /// `cd`, whatever the directory is called.
 pub(super) fn change_to(cwd: &std::path::Path) -> Result<String> {
     let cwd = cwd.to_str().ok_or_else(|| not_text("the directory of the command"))?;
-    Ok(format!("CDPATH= cd -- {}", quoted(cwd)))
+    Ok(format!("CDPATH= cd -- {}", shell_word(cwd)))
 }
 
 fn not_text(what: &str) -> Error {

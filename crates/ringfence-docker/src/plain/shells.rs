@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ringfence_fence::{Background, EventSink};
-use ringfence_local::reached;
+use ringfence_local::limit_violations;
 use ringfence_model::{
     Assurance, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Stdin, Violation,
 };
@@ -372,9 +372,12 @@ impl Steward {
         let timed_out = stopped == Some(Stopped::Timeout);
         let signal = (stopped == Some(Stopped::Cancel)).then_some(15);
         let lasted = started.elapsed();
-        let reached = reached::End { timed_out, signal, exit_code, cpu_us: None, lasted };
-        let violations =
-            reached::by_one_process(&self.shared.place.limits, &reached, &[stdout.cut(), stderr.cut()]);
+        let reached = limit_violations::End { timed_out, signal, exit_code, cpu_us: None, lasted };
+        let violations = limit_violations::by_one_process(
+            &self.shared.place.limits,
+            &reached,
+            &[stdout.cut(), stderr.cut()],
+        );
         Ok(ExecResult {
             truncated: stdout.truncated() || stderr.truncated(),
             stdout: stdout.finish(),
@@ -423,7 +426,7 @@ impl Steward {
             }
         };
         let before = std::mem::replace(&mut live.meter, now);
-        reached::of_the_container(now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
+        limit_violations::of_the_container(now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::prefork::wire;
 use crate::report::{Message, Step};
 use crate::sys::{self, Sys};
 
-/// What such a pid 1 is told.
+/// The order that such a pid 1 waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Order<'a> {
     pub(crate) plan: &'a Plan,

@@ -76,7 +76,7 @@ pub fn begin(ground: Vec<MountStep>) {
 /// still thought about. `idmapped` is that of the plan.
 pub fn build(mounts: &[MountStep], idmapped: Option<&Idmapped>) {
     if let Some(begun) = &mut *BEGUN.locked() {
-        // What was not sent is a part of the order.
+        // Mounts that were not sent are a part of the order.
         let _ = begun.build(mounts, idmapped);
     }
 }

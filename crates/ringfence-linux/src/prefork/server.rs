@@ -4,7 +4,7 @@
 //! sandbox that the program keeps; each is cloned several times over on the way to its command. So a program calls
 //! [`begin`] first thing, and what is cloned from then on is a copy of what it was at that moment. The server makes
 //! each pid 1 as a child of the *program*, which waits for it and with which it dies, as with every other launch.
-//! What the sandbox is to be, the program tells that pid 1 itself.
+//! The program itself tells that pid 1 what the sandbox is to be.
 //!
 //! The server reads nothing but requests and keeps nothing of them. It has the program's right to make sandboxes, as
 //! the program had it at the beginning, and neither its descriptors nor its environment. It ends with the program. When
@@ -31,7 +31,7 @@ static SERVER: Mutex<Option<Arc<Server>>> = Mutex::new(None);
 #[derive(Debug)]
 struct Server {
     pidfd: OwnedFd,
-    /// Where it hears what is wanted.
+    /// The socket for requests.
     requests: OwnedFd,
     whose: Whose,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Order {
     pub(crate) waits: bool,
 }
 
-/// What is packed.
+/// The parts of an order, to be packed.
 #[derive(Debug)]
 pub(crate) struct Contents<'a> {
     /// But for the mounts and traps.

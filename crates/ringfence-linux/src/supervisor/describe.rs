@@ -1,7 +1,6 @@
 //! Putting a refusal into words: who asked, for what, and which rule says no.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::plan::OWN_PROCESSES;
 use crate::seccomp::DenyEntry;
@@ -85,7 +84,7 @@ pub(super) fn too_many_processes(tid: i32, limit: u64, there: u64) -> Violation 
     }
 }
 
-/// What is known of every call that was refused.
+/// A violation with all that is known of every refused call.
 fn seen(
     process: &str,
     kind: ViolationKind,
@@ -102,7 +101,7 @@ fn seen(
         pid: inner_pid(process),
         program,
         argv,
-        time_ms: now_ms(),
+        time_ms: ringfence_model::now_ms(),
         message,
         ..Violation::new(kind, operation, resource)
     }
@@ -181,11 +180,4 @@ fn argv(process: &str) -> Vec<String> {
         .take(MOST)
         .map(|word| String::from_utf8_lossy(&word[..word.len().min(LONGEST)]).into_owned())
         .collect()
-}
-
-/// Milliseconds since the Unix epoch.
-#[must_use]
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

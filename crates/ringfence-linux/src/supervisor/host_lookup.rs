@@ -58,7 +58,7 @@ pub(super) fn refusal(denial: Denial, decision: &PathDecision<'_>) -> Answer {
     }
 }
 
-/// What tools look for by themselves and do without when it is not there: settings, caches and histories in a
+/// Paths that tools look for by themselves and do without when they are not there: settings, caches and histories in a
 /// private home, facts about the machine. A refusal would trouble them, and a question would trouble a person.
 fn is_tools_own(path: &Path, decision: &PathDecision<'_>) -> bool {
     use std::os::unix::ffi::OsStrExt;

@@ -54,7 +54,6 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use ask::Ask;
-pub use describe::now_ms;
 pub use git_config::is_harmless as is_harmless_git_config;
 pub use report_once::Reporter;
 pub use shared::Shared;

@@ -352,7 +352,7 @@ pub(super) fn again(held: &OwnedFd, flags: i32) -> Result<OwnedFd, Errno> {
     rustix::fs::open(format!("/proc/self/fd/{}", held.as_raw_fd()), open, Mode::empty())
 }
 
-/// What is pointed at.
+/// The type of the file that `there` points at.
 pub(super) fn kind(there: &OwnedFd) -> Option<FileType> {
     rustix::fs::fstat(there).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
@@ -373,7 +373,7 @@ impl Open {
         self.flags & libc::O_CLOEXEC != 0
     }
 
-    /// What is there, to point at it only.
+    /// Opens what is there, to point at it only.
     pub(super) fn point(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat2(root, relative(&self.path), flags, Mode::empty(), EXACTLY)
@@ -407,7 +407,7 @@ impl Open {
     }
 }
 
-/// What `openat` takes and `openat2` does, too.
+/// The flags that both `openat` and `openat2` take.
 const KNOWN: i32 = libc::O_ACCMODE
     | libc::O_CREAT
     | libc::O_EXCL

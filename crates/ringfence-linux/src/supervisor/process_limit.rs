@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 
 use super::{Supervisor, describe};
 
-/// What is known of the number of processes.
+/// The last count of processes, and how long it holds.
 #[derive(Debug, Default)]
 pub(super) struct ProcessLimit {
     /// As many may be made before the next count.

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use ringfence_model::LockExt as _;
 use ringfence_model::{Operation, Violation};
 
-/// Where refusals go.
+/// The receiver of refusals.
 pub struct Reporter<'a> {
     report: &'a (dyn Fn(Violation) + Sync),
-    /// What was reported already, and whether it was refused: who only pointed at something first may be
+    /// The reports so far, and whether each was refused: who only pointed at something first may be
     /// refused it later. None: it is reported each time.
     told: Option<Mutex<HashSet<(Operation, String, bool)>>>,
 }

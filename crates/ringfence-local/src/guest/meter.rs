@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ringfence_model::Violation;
 
-use crate::reached;
+use crate::limit_violations;
 
 /// Version 1 has a directory for each controller, version 2 one for all.
 const MEMORY: [&str; 2] = ["memory/memory.oom_control", "memory.events"];
@@ -39,7 +39,7 @@ impl Meter {
 
     /// What was reached since `before`.
     pub(super) fn since(self, before: Self) -> Vec<Violation> {
-        reached::of_the_container(
+        limit_violations::of_the_container(
             self.oom_kills.saturating_sub(before.oom_kills),
             self.refused.saturating_sub(before.refused),
         )

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfence_fence::{BoxFuture, CreateOptions, EventSink, Hooks, Jobs, Sandbox, Ticket};
-use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Policy, Result};
+use ringfence_model::{
+    Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Policy, Result, shell_word,
+};
 
 use super::jobs::LocalJobs;
 use super::turns::Turns;
-use crate::native::Native;
+use crate::fence::LocalFence;
 use crate::offload::offload;
 use crate::shell::{SharedSandbox, Shell, ShellOptions};
 
@@ -20,7 +22,7 @@ const LEAST_OPEN_FILES: u64 = 128;
 /// A fence with a bash that remembers, and others by name.
 #[derive(Debug)]
 pub struct LocalSandbox {
-    native: Arc<Native>,
+    native: Arc<LocalFence>,
     shared: SharedSandbox,
     options: ShellOptions,
     main: LocalShell,
@@ -39,7 +41,7 @@ impl LocalSandbox {
         if let Some(background) = background {
             shell_options.background = background;
         }
-        let native = Arc::new(Native::prepare(options)?);
+        let native = Arc::new(LocalFence::prepare(options)?);
         let shared = SharedSandbox::new(Arc::clone(&native), &BTreeMap::new());
         let shell = Shell::start_in(&shared, shell_options.clone())?;
         let turns = Turns::new(shell);
@@ -187,7 +189,7 @@ impl Sandbox for LocalShell {
 
 /// Whether the shell can go there: only it knows what exists inside.
 fn visit(cwd: &Path) -> Result<ExecRequest> {
-    let words = format!("(builtin cd -- {})", quoted(cwd.to_str().ok_or_else(not_text)?));
+    let words = format!("(builtin cd -- {})", shell_word(cwd.to_str().ok_or_else(not_text)?));
     Ok(ExecRequest::shell(words))
 }
 
@@ -203,15 +205,18 @@ fn in_its_place(request: ExecRequest) -> Result<ExecRequest> {
     let mut text = "(".to_owned();
     if let Some(cwd) = &request.cwd {
         let cwd = cwd.to_str().ok_or_else(not_text)?;
-        text.push_str(&format!("builtin cd -- {} || builtin exit; ", quoted(cwd)));
+        text.push_str(&format!("builtin cd -- {} || builtin exit; ", shell_word(cwd)));
     }
     for (name, value) in &request.env {
-        text.push_str(&format!("builtin export {} || builtin exit; ", quoted(&format!("{name}={value}"))));
+        text.push_str(&format!(
+            "builtin export {} || builtin exit; ",
+            shell_word(&format!("{name}={value}"))
+        ));
     }
     let command = match &request.command {
-        Command::Shell(text) => format!("builtin eval {}", quoted(text)),
+        Command::Shell(text) => format!("builtin eval {}", shell_word(text)),
         Command::Argv(argv) => {
-            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(quoted)).collect();
+            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(shell_word)).collect();
             words
                 .ok_or_else(|| Error::new(ErrorKind::Validation, "a word of the command is not UTF-8"))?
                 .join(" ")
@@ -220,10 +225,6 @@ fn in_its_place(request: ExecRequest) -> Result<ExecRequest> {
     text.push_str(&command);
     text.push_str("\n)");
     Ok(ExecRequest { command: Command::Shell(text), cwd: None, env: BTreeMap::new(), ..request })
-}
-
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// `kind-<milliseconds>-<six letters or digits>`.

@@ -15,7 +15,7 @@ use ringfence_model::LockExt as _;
 use ringfence_model::config::Precision;
 use ringfence_model::{
     Access, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Filesystem, Result, Stdin, Usage,
-    Violation, ViolationKind,
+    Violation, ViolationKind, now_ms,
 };
 use ringfence_seatbelt::{Denial, MacEnv, Mode, Outcome, effective};
 use rustix::io::Errno;
@@ -27,8 +27,8 @@ use super::process::{self, End, Process, Start, nobody};
 use super::wrapper::open_descriptors;
 use crate::capture::Capture;
 use crate::host::canonical_or_same;
+use crate::limit_violations;
 use crate::own_directory::OwnDirectory;
-use crate::reached::{self, now_ms};
 use crate::streams::{CallersTerminal, Streams};
 use crate::terminal::{self, RawTerminal, USUAL_SIZE};
 use crate::verdict::{blocking, invisible};
@@ -273,8 +273,10 @@ impl<'a> Run<'a> {
         };
         let limits = &self.fence.policy.limits;
         let lasted = self.started.elapsed();
-        let ended = reached::End { timed_out: end.timed_out, signal, exit_code, cpu_us: None, lasted };
-        let reached = reached::by_one_process(limits, &ended, &[output.stdout.cut(), output.stderr.cut()]);
+        let ended =
+            limit_violations::End { timed_out: end.timed_out, signal, exit_code, cpu_us: None, lasted };
+        let reached =
+            limit_violations::by_one_process(limits, &ended, &[output.stdout.cut(), output.stderr.cut()]);
         let truncated = output.stdout.truncated() || output.stderr.truncated();
         let stderr = output.stderr.finish();
         let outcome = Outcome { exit_code, stderr: &stderr, directory: &self.cwd };

@@ -8,15 +8,15 @@ use ringfence_linux::host_loop::GRACE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::native::House;
-use crate::reached;
+use crate::fence::HeldSandbox;
+use crate::limit_violations;
 use crate::shell::jobs::Job;
 use crate::shell::live::Live;
 
 /// The thread of one job.
 pub(crate) struct Watcher {
     pub(crate) job: Arc<Job>,
-    pub(crate) house: Arc<House>,
+    pub(crate) sandbox: Arc<HeldSandbox>,
     pub(crate) live: Live,
     pub(crate) output: OwnedFd,
     pub(crate) nonce: String,
@@ -35,7 +35,7 @@ impl Watcher {
         }
         self.drain();
         // What it left behind goes with it.
-        let Self { job, house, live, output, started, .. } = self;
+        let Self { job, sandbox, live, output, started, .. } = self;
         let feed = Arc::clone(&live.feed);
         let ended = live.finish();
         job.push(&Self::read_all(&output));
@@ -47,10 +47,15 @@ impl Watcher {
             (None, Err(_)) => (128 + libc::SIGKILL, Some(libc::SIGKILL)),
         };
         job.settle(exit_code);
-        let end = reached::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
-        job.was_refused(reached::by_one_process(&house.native().policy().limits, &end, &[job.cut()]));
+        let end =
+            limit_violations::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
+        job.was_refused(limit_violations::by_one_process(
+            &sandbox.fence().policy().limits,
+            &end,
+            &[job.cut()],
+        ));
         if exit_code != 0 {
-            job.was_refused(house.reached());
+            job.was_refused(sandbox.reached());
         }
         job.end(exit_code, signal, timed_out);
     }

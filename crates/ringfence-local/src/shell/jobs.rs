@@ -127,7 +127,7 @@ impl Jobs {
         drop(live.feed.take());
         let nonce = session::nonce()?;
         let bytes = driver::request(&nonce, &command, None)?.plain();
-        let limits = &self.sandbox.0.native().policy().limits;
+        let limits = &self.sandbox.0.fence().policy().limits;
         let most = usize::try_from(limits.kept_output()).unwrap_or(KEPT).min(KEPT);
         let job = Arc::new(Job {
             number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
@@ -156,9 +156,9 @@ impl Jobs {
         jobs.insert(job.number, Arc::clone(&job));
         forget_old(&mut jobs);
         drop(jobs);
-        let (its, house) = (Arc::clone(&job), Arc::clone(&self.sandbox.0));
+        let (its, sandbox) = (Arc::clone(&job), Arc::clone(&self.sandbox.0));
         std::thread::spawn(move || {
-            let watcher = Watcher { job: its, house, live, output, nonce, started, deadline };
+            let watcher = Watcher { job: its, sandbox, live, output, nonce, started, deadline };
             watcher.run(&bytes);
         });
         if let ringfence_model::Stdin::Bytes(bytes) = &request.stdin {

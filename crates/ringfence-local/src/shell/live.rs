@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use rustix::termios::Winsize;
 
 use crate::approval::Approval;
-use crate::native::{House, Native, Wing};
+use crate::fence::{ExtraCommand, HeldSandbox, LocalFence};
 use crate::shell::asking::Desk;
 use crate::shell::channel::{Channel, Pair};
 use crate::shell::driver;
@@ -92,16 +92,16 @@ impl Feed {
 #[derive(Debug, Clone)]
 pub(crate) enum Home {
     /// In a sandbox of its own.
-    Own(Arc<Native>, ExecRequest),
+    Own(Arc<LocalFence>, ExecRequest),
     /// In one that it shares.
-    Shared(Arc<House>),
+    Shared(Arc<HeldSandbox>),
 }
 
 impl Home {
-    pub(crate) fn native(&self) -> &Arc<Native> {
+    pub(crate) fn fence(&self) -> &Arc<LocalFence> {
         match self {
-            Self::Own(native, _) => native,
-            Self::Shared(house) => house.native(),
+            Self::Own(fence, _) => fence,
+            Self::Shared(sandbox) => sandbox.fence(),
         }
     }
 }
@@ -132,10 +132,10 @@ pub(crate) struct Live {
 }
 
 /// What bash runs as.
-pub(crate) fn request(native: &Native, env: &BTreeMap<String, String>) -> ExecRequest {
+pub(crate) fn request(fence: &LocalFence, env: &BTreeMap<String, String>) -> ExecRequest {
     let script = driver::script();
     let ours = ["--norc", "--noprofile", "-c", &script];
-    let mut request = ExecRequest::argv(native.shell().iter().map(String::as_str).chain(ours));
+    let mut request = ExecRequest::argv(fence.shell().iter().map(String::as_str).chain(ours));
     request.env = env.clone();
     // Nothing runs before the driver.
     request.env.insert("BASH_ENV".to_owned(), String::new());
@@ -176,10 +176,10 @@ impl Live {
             }
         };
         match home {
-            Home::Own(native, request) => {
-                start_alone(Arc::clone(native), request.clone(), given, approval, events, done)?
+            Home::Own(fence, request) => {
+                start_alone(Arc::clone(fence), request.clone(), given, approval, events, done)?
             }
-            Home::Shared(house) => house.open(Wing {
+            Home::Shared(sandbox) => sandbox.open(ExtraCommand {
                 given,
                 terminal: terminal.as_ref().map(|(size, _)| *size),
                 approval,
@@ -330,7 +330,7 @@ impl Drop for Over {
 
 /// The sandbox dies with the thread that starts it.
 fn start_alone(
-    native: Arc<Native>,
+    fence: Arc<LocalFence>,
     request: ExecRequest,
     given: Vec<(OwnedFd, i32)>,
     approval: Option<Approval>,
@@ -346,7 +346,7 @@ fn start_alone(
         let passed: Vec<Passed> =
             theirs.iter().map(|(fd, target)| Passed { source: fd.as_raw_fd(), target: *target }).collect();
         let streams = crate::streams::Streams::Inherit([theirs[0].0.as_fd(); 3]);
-        done(native.run_passing(&request, streams, &events, approval, &passed));
+        done(fence.run_passing(&request, streams, &events, approval, &passed));
     });
     Ok(())
 }

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::{Background, EventSink, Ticket};
 use ringfence_model::LockExt as _;
-use ringfence_model::{Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin, Usage};
+use ringfence_model::{
+    Assurance, Command, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin, Usage, shell_word,
+};
 
 use crate::approval::Approval;
-use crate::native::{House, Native};
-use crate::reached;
+use crate::fence::{HeldSandbox, LocalFence};
+use crate::limit_violations;
 use crate::shell::asking::Desk;
 use crate::shell::driver;
 use crate::shell::live::{self, Home, Live};
@@ -49,14 +51,14 @@ impl std::fmt::Debug for ShellOptions {
 
 /// A sandbox that several shells share. It is built when the first of them starts, and again when it is gone.
 #[derive(Debug, Clone)]
-pub struct SharedSandbox(pub(crate) Arc<House>);
+pub struct SharedSandbox(pub(crate) Arc<HeldSandbox>);
 
 impl SharedSandbox {
     /// `env` is added to the environment of all shells in it.
     #[must_use]
-    pub fn new(native: Arc<Native>, env: &BTreeMap<String, String>) -> Self {
-        let request = live::request(&native, env);
-        Self(Arc::new(House::new(native, request)))
+    pub fn new(fence: Arc<LocalFence>, env: &BTreeMap<String, String>) -> Self {
+        let request = live::request(&fence, env);
+        Self(Arc::new(HeldSandbox::new(fence, request)))
     }
 
     /// Ends everything inside. Shells that are used again build it anew.
@@ -108,9 +110,9 @@ pub struct Shell {
 
 impl Shell {
     /// Starts bash in a sandbox of its own.
-    pub fn start(native: Arc<Native>, options: ShellOptions) -> Result<Self> {
-        let request = live::request(&native, &options.env);
-        Self::start_at(Home::Own(native, request), options)
+    pub fn start(fence: Arc<LocalFence>, options: ShellOptions) -> Result<Self> {
+        let request = live::request(&fence, &options.env);
+        Self::start_at(Home::Own(fence, request), options)
     }
 
     /// Starts bash in a sandbox that it shares with others: the same files, processes and limits, but a directory,
@@ -192,7 +194,7 @@ impl Shell {
         let Some(live) = slot.as_ref() else {
             return Err(Error::new(ErrorKind::Internal, "there is no shell"));
         };
-        let limits = &self.home.native().policy().limits;
+        let limits = &self.home.fence().policy().limits;
         let timeout = match (request.timeout_ms, limits.timeout_ms) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -267,7 +269,7 @@ impl Shell {
     /// Which layers hold.
     #[must_use]
     pub fn assurance(&self) -> Assurance {
-        self.home.native().assurance()
+        self.home.fence().assurance()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Live>> {
@@ -305,14 +307,15 @@ impl Shell {
             .map(|violation| (violation.message.clone(), violation.resource.clone()))
             .unzip();
         let timed_out = stopped == Some(Stopped::Timeout);
-        let reached = reached::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
-        let limits = &self.home.native().policy().limits;
-        violations.extend(reached::by_one_process(limits, &reached, &[stdout.cut(), stderr.cut()]));
+        let reached =
+            limit_violations::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
+        let limits = &self.home.fence().policy().limits;
+        violations.extend(limit_violations::by_one_process(limits, &reached, &[stdout.cut(), stderr.cut()]));
         // What ends well and at once has reached none of those that hold for all processes together.
-        if let Home::Shared(house) = &self.home
+        if let Home::Shared(sandbox) = &self.home
             && (exit_code != 0 || started.elapsed() > AT_ONCE)
         {
-            violations.extend(house.reached());
+            violations.extend(sandbox.reached());
         }
         ExecResult {
             truncated: stdout.truncated() || stderr.truncated(),
@@ -328,7 +331,7 @@ impl Shell {
             restarted: replaced || !matches!(end, End::Reported(_)),
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,
             usage: Usage::default(),
-            sandbox: self.home.native().assurance_of_command(),
+            sandbox: self.home.fence().assurance_of_command(),
         }
     }
 }
@@ -354,15 +357,10 @@ pub(crate) fn command_text(request: &ExecRequest) -> Result<String> {
     match &request.command {
         Command::Shell(text) => Ok(text.clone()),
         Command::Argv(argv) => {
-            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(quoted)).collect();
+            let words: Option<Vec<String>> = argv.iter().map(|word| word.to_str().map(shell_word)).collect();
             words.map(|words| words.join(" ")).ok_or_else(|| refused("a word of the command is not UTF-8"))
         }
     }
-}
-
-/// One word for bash, whatever is in it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Unknown to everybody until the command is sent.

@@ -2,11 +2,11 @@
 
 use ringfence_fence::CreateOptions;
 use ringfence_fence::conformance::{self, Contender, cases};
-use ringfence_local::native::{Native, Streams};
+use ringfence_local::fence::{LocalFence, Streams};
 use ringfence_model::{ExecRequest, ExecResult, Result};
 
 fn native(options: CreateOptions, request: &ExecRequest) -> Result<ExecResult> {
-    Native::prepare(options)?.run(request, Streams::Capture, &|_| ())
+    LocalFence::prepare(options)?.run(request, Streams::Capture, &|_| ())
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use ringfence_fence::CreateOptions;
 use ringfence_fence::conformance::{self, Contender, cases};
-use ringfence_local::native::{Native, Streams};
+use ringfence_local::fence::{LocalFence, Streams};
 use ringfence_model::{ExecRequest, ExecResult, Result};
 use serde_json::json;
 
@@ -10,7 +10,7 @@ pub(super) const STAGE: &str = env!("CARGO_BIN_EXE_ringfence-stage");
 
 fn by(launcher: &str, mut options: CreateOptions, request: &ExecRequest) -> Result<ExecResult> {
     options.provider_options = json!({ "launcher": launcher, "stage": STAGE }).into();
-    Native::prepare(options)?.run(request, Streams::Capture, &|_| ())
+    LocalFence::prepare(options)?.run(request, Streams::Capture, &|_| ())
 }
 
 fn options(project: &std::path::Path, provider: serde_json::Value) -> CreateOptions {
@@ -70,7 +70,7 @@ fn each_launcher_ends_the_whole_tree_at_the_timeout() {
 #[test]
 fn nobody_gets_network_only_for_a_whole_fence() {
     let project = project();
-    let native = Native::prepare(options(project.path(), json!({ "launcher": "network-only" }))).unwrap();
+    let native = LocalFence::prepare(options(project.path(), json!({ "launcher": "network-only" }))).unwrap();
     let assurance = native.assurance();
     assert_eq!(assurance.effective, ringfence_model::PolicyMode::None);
     assert_eq!(assurance.degraded[0].code, ringfence_model::DegradationCode::NetworkOnly);
@@ -83,7 +83,7 @@ fn nobody_gets_network_only_for_a_whole_fence() {
 fn the_strongest_launcher_is_taken_and_a_requirement_is_held_or_refused() {
     let project = project();
     let run = |provider| {
-        Native::prepare(options(project.path(), provider))?.run(
+        LocalFence::prepare(options(project.path(), provider))?.run(
             &ExecRequest::argv(["true"]),
             Streams::Capture,
             &|_| (),
@@ -102,7 +102,7 @@ fn the_strongest_launcher_is_taken_and_a_requirement_is_held_or_refused() {
 fn a_launcher_that_is_asked_for_and_missing_is_an_error_with_a_remedy() {
     let project = project();
     let run = |provider| {
-        Native::prepare(options(project.path(), provider))?.run(
+        LocalFence::prepare(options(project.path(), provider))?.run(
             &ExecRequest::argv(["true"]),
             Streams::Capture,
             &|_| (),

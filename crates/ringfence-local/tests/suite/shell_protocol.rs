@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::CreateOptions;
-use ringfence_local::native::Native;
+use ringfence_local::fence::LocalFence;
 use ringfence_local::shell::{Shell, ShellOptions, Ticket};
 use ringfence_model::{ExecEvent, ExecRequest, ExecResult, PathRule, Policy, Stdin};
 
@@ -27,7 +27,7 @@ impl Room {
     fn by(options: ShellOptions, mut policy: Policy, provider_options: serde_json::Value) -> Option<Self> {
         let temp = tempfile::tempdir().unwrap();
         policy.filesystem.allow_write.push(PathRule::built_in(temp.path()));
-        let native = Native::prepare(CreateOptions {
+        let native = LocalFence::prepare(CreateOptions {
             cwd: temp.path().to_path_buf(),
             policy,
             environment: std::env::vars_os().collect(),

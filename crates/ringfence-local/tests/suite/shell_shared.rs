@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::CreateOptions;
 use ringfence_fence::jobs::{JobState, TerminalSize};
-use ringfence_local::native::Native;
+use ringfence_local::fence::LocalFence;
 use ringfence_local::shell::{JobOptions, Jobs, SharedSandbox, Shell, ShellOptions};
 use ringfence_model::{DegradationCode, ExecRequest, ExecResult, PathRule, Policy, Stdin};
 
@@ -23,7 +23,7 @@ impl House {
         let temp = tempfile::tempdir().unwrap();
         let mut policy = Policy::default();
         policy.filesystem.allow_write.push(PathRule::built_in(temp.path()));
-        let native = Native::prepare(CreateOptions {
+        let native = LocalFence::prepare(CreateOptions {
             environment: std::env::vars_os().collect(),
             provider_options: options.into(),
             ..CreateOptions::new(temp.path().to_path_buf(), policy)
@@ -132,7 +132,7 @@ fn a_job_is_polled_written_to_and_signalled() {
             &ExecRequest::shell(
                 "g $A; basename $PWD; while read line; do greet \"$line\"; done; echo end >&2; exit 5",
             ),
-            &JobOptions { like: Some(&shell), ..JobOptions::default() },
+            &JobOptions { like: Some(&shell) },
         )
         .unwrap();
     assert_eq!(job.state, JobState::Running);

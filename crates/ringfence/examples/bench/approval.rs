@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringfence::fence::CreateOptions;
 use ringfence::fence::approve::{Callback, Question};
 use ringfence::local::approval::{Approval, AskAbout};
-use ringfence::local::native::{Native, Streams};
+use ringfence::local::fence::{LocalFence, Streams};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Command, Decision, ExecRequest};
 use ringfence::setup::Setup;
@@ -32,7 +32,7 @@ pub(crate) fn measure(project: &Path, rounds: usize) -> Outcome {
 
 fn latencies(project: &Path, wanted: &[String]) -> Result<Vec<u64>, Box<dyn std::error::Error>> {
     let setup = Setup::load(project, std::env::vars_os().collect(), ConfigFile::default(), None)?;
-    let native = Native::prepare(CreateOptions {
+    let native = LocalFence::prepare(CreateOptions {
         cwd: setup.project.clone(),
         policy: setup.policy(),
         environment: setup.env.clone(),

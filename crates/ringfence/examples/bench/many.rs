@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence::fence::{BoxFuture, CreateOptions, Provider, Sandbox, wait_for};
-use ringfence::local::native::{Native, Streams};
+use ringfence::local::fence::{LocalFence, Streams};
 use ringfence::local::provider::LocalProvider;
 use ringfence::model::ExecRequest;
 use ringfence::model::config::ConfigFile;
@@ -86,7 +86,7 @@ pub(crate) fn live(project: &Path, count: usize) -> Outcome {
 
 /// Sandboxes per second that run `true` and end, one after the other, by one worker and by four.
 pub(crate) fn sustained(project: &Path, count: usize) -> Outcome {
-    let native = Native::prepare(options(project)?)?;
+    let native = LocalFence::prepare(options(project)?)?;
     let request = ExecRequest::argv(["/bin/true"]);
     let mut rates = vec![];
     for workers in [1, 4] {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use ringfence::fence::CreateOptions;
-use ringfence::local::native::Native;
+use ringfence::local::fence::LocalFence;
 use ringfence::local::shell::{Shell, ShellOptions};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{ExecEvent, ExecRequest};
@@ -63,7 +63,7 @@ impl Drop for Bare {
 /// Times of the same command in every way, taken in turn. `ringfence` is the command-line program.
 pub(crate) fn measure(project: &Path, rounds: usize, ringfence: &str) -> Outcome {
     let setup = Setup::load(project, std::env::vars_os().collect(), ConfigFile::default(), None)?;
-    let native = Native::prepare(CreateOptions {
+    let native = LocalFence::prepare(CreateOptions {
         environment: setup.env.clone(),
         ..CreateOptions::new(setup.project.clone(), setup.policy())
     })?;

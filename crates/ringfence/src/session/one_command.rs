@@ -21,7 +21,7 @@ pub struct OneCommand<'a> {
 pub type Warn<'a> = &'a dyn Fn(&str);
 
 enum Place<'a> {
-    Fenced { options: CreateOptions, streams: Streams<'a>, questions: Arc<Questions>, warn: Warn<'a> },
+    Fenced { options: Box<CreateOptions>, streams: Streams<'a>, questions: Arc<Questions>, warn: Warn<'a> },
     Unfenced { setup: Arc<Setup>, output: Output },
 }
 
@@ -41,7 +41,14 @@ impl<'a> OneCommand<'a> {
         questions: &Arc<Questions>,
         warn: Warn<'a>,
     ) -> Self {
-        Self { place: Place::Fenced { options, streams, questions: Arc::clone(questions), warn } }
+        Self {
+            place: Place::Fenced {
+                options: Box::new(options),
+                streams,
+                questions: Arc::clone(questions),
+                warn,
+            },
+        }
     }
 
     /// With all rights of the caller, because a person configured that.
@@ -55,7 +62,7 @@ impl Runner for OneCommand<'_> {
     fn run(&self, _: &Ticket, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
         match &self.place {
             Place::Fenced { options, streams, questions, warn } => {
-                let fence = Fence::prepare(options.clone())?;
+                let fence = Fence::prepare((**options).clone())?;
                 let assurance = fence.assurance();
                 if assurance.effective == PolicyMode::None {
                     // Nobody shall take a fence around the network for one around files.

@@ -27,7 +27,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
     if !word.is_empty() && word.chars().all(plain) && !reserved.contains(&word) {
         return Cow::Borrowed(word);
     }
-    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+    Cow::Owned(ringfence_model::shell_word(word))
 }
 
 #[cfg(test)]

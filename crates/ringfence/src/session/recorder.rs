@@ -77,6 +77,7 @@ pub struct Recorder {
     redact: Arc<dyn Redact>,
     session_key: Option<String>,
     project: PathBuf,
+    ledger_path: PathBuf,
 }
 
 impl std::fmt::Debug for Recorder {
@@ -95,7 +96,15 @@ impl Recorder {
         session_key: Option<String>,
     ) -> Self {
         let redact = setup.secrets(secrets);
-        Self { listeners: Mutex::default(), ledger, redact, session_key, project: setup.project.clone() }
+        let (project, ledger_path) = (setup.project.clone(), setup.ledger_path());
+        Self { listeners: Mutex::default(), ledger, redact, session_key, project, ledger_path }
+    }
+
+    /// Where all of it is kept, with the session's name there; none where nothing is.
+    pub(crate) fn locator(&self) -> Option<String> {
+        self.ledger.as_ref()?;
+        let path = self.ledger_path.display();
+        Some(self.session_key.as_ref().map_or_else(|| path.to_string(), |key| format!("{path}#{key}")))
     }
 
     /// The session whose calls these are, where it has a name.
@@ -123,7 +132,7 @@ impl Recorder {
     }
 
     pub(crate) fn emit(&self, event: SessionEvent) {
-        if let (Some(ledger), Some(body)) = (&self.ledger, event.record()) {
+        if let (Some(ledger), Some(body)) = (&self.ledger, event.without_output()) {
             ledger.event(Event::now(event.name(), body));
         }
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -170,7 +179,8 @@ impl Recorder {
             ledger.violation(Some(id), self.clean(violation));
         }
         let why = self.redact.redact(why).into_owned();
-        ledger.end(ExecutionEnd { blocked: true, ..ExecutionEnd::failed(id, why) });
+        let exit_code = Some(result.exit_code);
+        ledger.end(ExecutionEnd { blocked: true, exit_code, ..ExecutionEnd::failed(id, why) });
     }
 
     /// It could not be run, or not to its end.

@@ -1,4 +1,4 @@
-//! What every sandbox with mounts of its own begins with, whatever the policy.
+//! The first mounts of every sandbox that has mounts of its own, whatever the policy.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,9 +11,9 @@ pub(crate) fn devices() -> impl Iterator<Item = &'static Path> {
     DEVICES.iter().map(|device| Path::new(OsStr::from_bytes(device.to_bytes())))
 }
 
-/// What every view begins with, whatever the policy: `/proc`, and a `/dev` with single harmless nodes. Binding the
+/// The mounts that every view begins with: `/proc`, and a `/dev` with single harmless nodes. Binding the
 /// host's whole directory would let the sandbox open any device its user can.
-pub(crate) fn ground() -> Vec<MountStep> {
+pub(crate) fn base_mounts() -> Vec<MountStep> {
     let mut steps = vec![MountStep::Dir { path: c"/dev".into(), mode: 0o755 }];
     for device in DEVICES {
         let [path, source, target] = [device, device, device].map(CString::from);

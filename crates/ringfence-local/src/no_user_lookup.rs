@@ -1,4 +1,4 @@
-//! Who asks who somebody is: with `/etc/passwd` denied, the C library is told not to look there.
+//! Telling the C library not to look users up in `/etc/passwd` where that is denied.
 
 use std::path::{Path, PathBuf};
 

@@ -1,23 +1,23 @@
-//! What a shell on a terminal says to whoever copies its output, and to nobody else.
+//! Notices that a shell on a terminal gives to whoever copies its output, and to nobody else.
 //!
-//! It comes as a control sequence of its own (`ESC ] 7791 ; … BEL`), which is taken out of the output before the
+//! A notice is a control sequence of its own (`ESC ] 7791 ; … BEL`), which is taken out of the output before the
 //! person's terminal sees it. Anything inside can write one: whoever listens must believe nothing that it says.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What an aside begins with, as a prompt string of bash spells it.
+/// The beginning of a notice, as a prompt string of bash spells it.
 pub const BEGIN_IN_PROMPT: &str = r"\e]7791;";
-/// What it ends with, spelled the same way.
+/// Its end, spelled the same way.
 pub const END_IN_PROMPT: &str = r"\a";
 
 const BEGIN: &[u8] = b"\x1b]7791;";
 const END: u8 = 0x07;
 
-/// More than this is no aside.
+/// More than this is no notice.
 const LONGEST: usize = 128 * 1024;
 
-/// Who listens.
+/// A listener for notices.
 #[derive(Clone, Copy)]
 pub struct Listener<'a>(pub &'a (dyn Fn(&[u8]) + Sync));
 
@@ -29,12 +29,12 @@ impl fmt::Debug for Listener<'_> {
 
 /// Output on its way to the terminal.
 #[derive(Debug, Default)]
-pub(crate) struct Asides {
-    /// What may be an aside, once the rest of it is here.
+pub(crate) struct Notices {
+    /// The bytes that may be a notice, once the rest of it is here.
     held: Vec<u8>,
 }
 
-impl Asides {
+impl Notices {
     /// Takes the next piece of output; shows what is for the person, and tells the rest.
     pub(crate) fn pass(&mut self, output: &[u8], mut show: impl FnMut(&[u8]), tell: impl Fn(&[u8])) {
         self.held.extend_from_slice(output);
@@ -78,7 +78,7 @@ impl Asides {
     }
 }
 
-/// How many bytes at the end may be the beginning of an aside.
+/// How many bytes at the end may be the beginning of a notice.
 fn unfinished(output: &[u8]) -> usize {
     (1..BEGIN.len()).rev().find(|length| output.ends_with(&BEGIN[..*length])).unwrap_or(0)
 }
@@ -89,19 +89,19 @@ mod tests {
     use std::cell::RefCell;
 
     fn passed(pieces: &[&[u8]]) -> (String, Vec<String>, usize) {
-        let (mut asides, shown, told) = (Asides::default(), RefCell::new(vec![]), RefCell::new(vec![]));
+        let (mut notices, shown, told) = (Notices::default(), RefCell::new(vec![]), RefCell::new(vec![]));
         for piece in pieces {
-            asides.pass(
+            notices.pass(
                 piece,
                 |bytes| shown.borrow_mut().extend_from_slice(bytes),
                 |bytes| told.borrow_mut().push(String::from_utf8(bytes.to_vec()).unwrap()),
             );
         }
-        (String::from_utf8(shown.into_inner()).unwrap(), told.into_inner(), asides.held.len())
+        (String::from_utf8(shown.into_inner()).unwrap(), told.into_inner(), notices.held.len())
     }
 
     #[test]
-    fn asides_are_told_and_the_rest_is_shown() {
+    fn notices_are_told_and_the_rest_is_shown() {
         let whole = b"a\x1b]7791;one\r\ntwo\x07b\x1b]7791;\x07c\x1b[32md\x1b]0;title\x07";
         let want =
             ("abc\x1b[32md\x1b]0;title\x07".to_owned(), vec!["one\r\ntwo".to_owned(), String::new()], 0);
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn what_does_not_end_is_shown_all_the_same() {
         assert_eq!(passed(&[b"x\x1b]77"]), ("x".to_owned(), vec![], 4));
-        let mut asides = Asides::default();
-        asides.pass(b"\x1b]7791;abc", |bytes| assert!(bytes.is_empty()), |_| panic!("nothing is told"));
-        assert!(asides.patience().is_some());
+        let mut notices = Notices::default();
+        notices.pass(b"\x1b]7791;abc", |bytes| assert!(bytes.is_empty()), |_| panic!("nothing is told"));
+        assert!(notices.patience().is_some());
         let mut shown = vec![];
-        asides.give_up(|bytes| shown.extend_from_slice(bytes));
-        assert_eq!((shown.as_slice(), asides.patience()), (&b"\x1b]7791;abc"[..], None));
+        notices.give_up(|bytes| shown.extend_from_slice(bytes));
+        assert_eq!((shown.as_slice(), notices.patience()), (&b"\x1b]7791;abc"[..], None));
         let endless = [BEGIN, &vec![b'x'; LONGEST + 1]].concat();
         let (shown, told, held) = passed(&[&endless]);
         assert_eq!((shown.len(), told.len(), held), (endless.len(), 0, 0));

@@ -1,8 +1,8 @@
-//! What is said when a limit was reached.
+//! The words for a limit that was reached.
 
 use std::time::Duration;
 
-use ringfence_model::{Limits, Operation, Violation, ViolationKind};
+use ringfence_model::{Limits, Operation, Violation, ViolationKind, now_ms};
 use rustix::process::Signal;
 
 /// How a command ended, as far as limits are concerned.
@@ -95,12 +95,6 @@ pub(crate) fn size(bytes: u64) -> String {
     }
     let digits = usize::from(value.fract() != 0.0);
     format!("{value:.digits$} {}", UNITS[unit])
-}
-
-/// Milliseconds since the epoch.
-pub(crate) fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -17,12 +17,12 @@ use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::termios::Winsize;
 
-use super::{Asker, Chosen, Collected, Native, Ready, Run, asker, command, environment, launch_error};
+use super::{Asker, Collected, LocalFence, Ready, Run, Selected, asker, command, environment, launch_error};
 use crate::approval::Approval;
 use crate::relay;
 
-/// One more run in a house.
-pub(crate) struct Wing {
+/// One more run in a held sandbox.
+pub(crate) struct ExtraCommand {
     /// The program's descriptors, by their numbers; the first also stands in for standard ones not named.
     pub(crate) given: Vec<(OwnedFd, i32)>,
     pub(crate) terminal: Option<Winsize>,
@@ -34,7 +34,7 @@ pub(crate) struct Wing {
 }
 
 enum Order {
-    Open(Box<Wing>),
+    Open(Box<ExtraCommand>),
     Close,
     /// The sandbox is there.
     Up,
@@ -44,8 +44,8 @@ enum Order {
 
 /// The sandbox; it is built when the first run is asked for, and again when it is gone.
 #[derive(Debug)]
-pub(crate) struct House {
-    native: Arc<Native>,
+pub(crate) struct HeldSandbox {
+    fence: Arc<LocalFence>,
     request: ExecRequest,
     running: Mutex<Option<Running>>,
     meter: Arc<Meter>,
@@ -60,7 +60,7 @@ impl Meter {
         self.0.locked()
     }
 
-    /// What was reached since the last time.
+    /// The limits reached since the last time.
     fn news(&self) -> Reached {
         let mut meter = self.lock();
         let Some((gauge, told)) = &mut *meter else { return Reached::default() };
@@ -77,29 +77,29 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-impl House {
+impl HeldSandbox {
     /// Every run is of this request.
-    pub(crate) fn new(native: Arc<Native>, request: ExecRequest) -> Self {
-        Self { native, request, running: Mutex::default(), meter: Arc::default() }
+    pub(crate) fn new(fence: Arc<LocalFence>, request: ExecRequest) -> Self {
+        Self { fence, request, running: Mutex::default(), meter: Arc::default() }
     }
 
     /// The limits of all its processes together that were reached since somebody asked.
     pub(crate) fn reached(&self) -> Vec<Violation> {
-        self.native.ground.limits.together(self.meter.news(), None)
+        self.fence.inputs.limits.together(self.meter.news(), None)
     }
 
-    pub(crate) fn native(&self) -> &Arc<Native> {
-        &self.native
+    pub(crate) fn fence(&self) -> &Arc<LocalFence> {
+        &self.fence
     }
 
-    pub(crate) fn open(&self, wing: Wing) -> Result<()> {
+    pub(crate) fn open(&self, command: ExtraCommand) -> Result<()> {
         let mut running = self.running.locked();
-        let house = match running.take() {
-            Some(house) if !house.thread.is_finished() => house,
+        let sandbox = match running.take() {
+            Some(sandbox) if !sandbox.thread.is_finished() => sandbox,
             _ => self.build()?,
         };
-        let sent = house.orders.send(Order::Open(Box::new(wing)));
-        *running = Some(house);
+        let sent = sandbox.orders.send(Order::Open(Box::new(command)));
+        *running = Some(sandbox);
         sent.map_err(|_| Error::new(ErrorKind::SpawnFailed, "the sandbox ended"))
     }
 
@@ -115,11 +115,11 @@ impl House {
     fn build(&self) -> Result<Running> {
         let (orders, received) = channel();
         let (up, is_up) = channel();
-        let (native, request, sender) = (Arc::clone(&self.native), self.request.clone(), orders.clone());
+        let (fence, request, sender) = (Arc::clone(&self.fence), self.request.clone(), orders.clone());
         let meter = Arc::clone(&self.meter);
         // The sandbox dies with the thread that starts it.
         let thread = std::thread::spawn(move || {
-            if let Err(error) = native.keep(&request, &received, &sender, &up, &meter) {
+            if let Err(error) = fence.keep(&request, &received, &sender, &up, &meter) {
                 let _ = up.send(Err(error));
             }
         });
@@ -128,17 +128,17 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for HeldSandbox {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// What all runs in a house have in common.
+/// The things that all runs in a sandbox have in common.
 #[derive(Clone, Copy)]
 struct Common<'a> {
-    native: &'a Native,
-    chosen: &'a Chosen,
+    fence: &'a LocalFence,
+    selected: &'a Selected,
     ready: &'a Ready<'a>,
     exec: &'a Exec,
     request: &'a ExecRequest,
@@ -153,8 +153,8 @@ impl<'a> Common<'a> {
         on_held: Option<&'a dyn Fn()>,
     ) -> Run<'a> {
         Run {
-            ground: &self.native.ground,
-            chosen: self.chosen,
+            inputs: &self.fence.inputs,
+            selected: self.selected,
             ready: self.ready,
             launch_failed,
             exec: self.exec,
@@ -169,8 +169,8 @@ impl<'a> Common<'a> {
         }
     }
 
-    fn serve(self, door: &Door<'_>, wing: Wing) {
-        let Wing { given, terminal, approval, events, on_terminal, done } = wing;
+    fn serve(self, door: &Door<'_>, command: ExtraCommand) {
+        let ExtraCommand { given, terminal, approval, events, on_terminal, done } = command;
         let outcome = self.attend_to(door, given, terminal, approval, &*events, on_terminal);
         done(outcome);
     }
@@ -188,18 +188,19 @@ impl<'a> Common<'a> {
         let asker = approval.map(|approval| asker(approval, self.request)).transpose()?;
         let borrowed: Vec<(BorrowedFd<'_>, i32)> =
             given.iter().map(|(fd, target)| (fd.as_fd(), *target)).collect();
-        let sandbox = door.another(&borrowed, terminal).map_err(|error| launch_error(&error, self.chosen))?;
+        let sandbox =
+            door.another(&borrowed, terminal).map_err(|error| launch_error(&error, self.selected))?;
         drop(given);
         let failed = RefCell::default();
         let common: Common<'_> = self;
         let run = common.run(&failed, events, asker, None);
         let outcome = run.serve(&sandbox, on_terminal)?;
-        self.native.end_of(run, self.request, outcome, Collected::nothing(), started)
+        self.fence.end_of(run, self.request, outcome, Collected::nothing(), started)
     }
 }
 
-impl Native {
-    /// Keeps a house until it is closed. `up` is told when it is there.
+impl LocalFence {
+    /// Keeps a sandbox until it is closed. `up` is told when it is there.
     fn keep(
         &self,
         request: &ExecRequest,
@@ -208,24 +209,24 @@ impl Native {
         up: &Sender<Result<()>>,
         meter: &Meter,
     ) -> Result<()> {
-        let mut chosen = self.choice.current();
+        let mut selected = self.selection.current();
         loop {
             let launch_failed = RefCell::default();
-            let kept = self.keep_by(&chosen, request, orders, sender, up, &launch_failed, meter);
-            chosen = match launch_failed.into_inner() {
+            let kept = self.keep_by(&selected, request, orders, sender, up, &launch_failed, meter);
+            selected = match launch_failed.into_inner() {
                 // Nothing has run in it.
                 Some(error) if error.is_of_the_machine() => {
-                    self.choice.instead_of(&self.ground, &chosen, &error)?
+                    self.selection.instead_of(&self.inputs, &selected, &error)?
                 }
                 _ => return kept,
             };
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one house, taken apart")]
+    #[expect(clippy::too_many_arguments, reason = "one sandbox, taken apart")]
     fn keep_by(
         &self,
-        chosen: &Chosen,
+        selected: &Selected,
         request: &ExecRequest,
         orders: &Receiver<Order>,
         sender: &Sender<Order>,
@@ -233,24 +234,24 @@ impl Native {
         launch_failed: &RefCell<Option<LaunchError>>,
         meter: &Meter,
     ) -> Result<()> {
-        let ground = &self.ground;
-        let ready = chosen.built.ready(ground)?;
-        ready.refuse_unseen(&ground.cwd)?;
-        let places = ready.places(&ground.host);
+        let inputs = &self.inputs;
+        let ready = selected.fence_plan.ready(inputs)?;
+        ready.refuse_unseen(&inputs.cwd)?;
+        let places = ready.places(&inputs.host);
         let env =
-            environment::build(&ground.policy.environment, &ground.host, &places, &ground.cwd, &request.env);
-        let exec = Exec { held: true, ..command::prepare(request, &env, &ground.cwd)? };
+            environment::build(&inputs.policy.environment, &inputs.host, &places, &inputs.cwd, &request.env);
+        let exec = Exec { held: true, ..command::prepare(request, &env, &inputs.cwd)? };
         let null = relay::open_null().map_err(|errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox")
                 .caused_by(std::io::Error::from(errno))
         })?;
-        let common = Common { native: self, chosen, ready: &ready, exec: &exec, request };
+        let common = Common { fence: self, selected, ready: &ready, exec: &exec, request };
         let begin = |gauge: Gauge| {
             let now = gauge.read();
             *meter.lock() = Some((gauge, now));
         };
-        let house = Run { on_gauge: Some(&begin), ..common.run(launch_failed, &|_| (), None, None) };
-        house.launched(Stdio::Raw([null.as_raw_fd(); 3]), [null], |sandbox| {
+        let sandbox = Run { on_gauge: Some(&begin), ..common.run(launch_failed, &|_| (), None, None) };
+        sandbox.launched(Stdio::Raw([null.as_raw_fd(); 3]), [null], |sandbox| {
             let door = &sandbox.door();
             let (outcome, failed) = std::thread::scope(|scope| {
                 let main = scope.spawn(move || {
@@ -264,8 +265,8 @@ impl Native {
                 });
                 loop {
                     match orders.recv() {
-                        Ok(Order::Open(wing)) => {
-                            scope.spawn(move || common.serve(door, *wing));
+                        Ok(Order::Open(command)) => {
+                            scope.spawn(move || common.serve(door, *command));
                         }
                         Ok(Order::Up) => {
                             let _ = up.send(Ok(()));

@@ -1,7 +1,7 @@
 //! A fence for one launcher: the plan, and what it promises.
 //!
-//! [`Ground`] is what all launchers start from; [`Built`] is what one of them makes of it, computed once per
-//! policy; [`Ready`] is one run of it.
+//! All launchers start from [`PlanInputs`]. One of them makes a [`FencePlan`] of it, once per policy; [`Ready`] is one
+//! run of that.
 
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -25,14 +25,14 @@ use crate::host::Host;
 use crate::host_view::{self, OwnDirectory};
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
 use crate::limits::LimitPlan;
-use crate::looked_up::nobody_looked_up;
+use crate::no_user_lookup::nobody_looked_up;
 use crate::not_promised;
 use crate::scan::{self, Found};
 use crate::view::{self, Rooms, View};
 
-/// What every launcher starts from.
+/// The policy of a sandbox and the facts about its host, from which every launcher starts.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct PlanInputs {
     pub(crate) host: Host,
     pub(crate) cwd: PathBuf,
     /// Completed.
@@ -52,12 +52,12 @@ pub(crate) fn no_head_start(_: &[MountStep], _: Option<&Idmapped>) {}
 
 /// A fence by one launcher.
 #[derive(Debug)]
-pub(crate) struct Built {
+pub(crate) struct FencePlan {
     pub(crate) launcher: Launcher,
     policy: Option<Policy>,
     pub(crate) plan: Plan,
     watched: Watched,
-    /// What is the sandbox's own where there are mounts.
+    /// Directories that are the sandbox's own where there are mounts.
     usual: Vec<PathBuf>,
     helper: Option<Helper>,
     degraded: Vec<Degradation>,
@@ -84,26 +84,26 @@ impl From<ringfence_model::Error> for NoFence {
     }
 }
 
-impl Ground {
+impl PlanInputs {
     pub(crate) fn build(
         &self,
         launcher: Launcher,
         head_start: HeadStart<'_>,
-    ) -> std::result::Result<Built, NoFence> {
-        let mut built = match launcher {
+    ) -> std::result::Result<FencePlan, NoFence> {
+        let mut fence_plan = match launcher {
             Launcher::Native => self.with_mounts(launcher, head_start)?,
             Launcher::Bwrap => self.by_bwrap()?,
             Launcher::Landlock => self.on_host_files()?,
             Launcher::NetworkOnly => self.network_only(),
         };
         if self.found.incomplete && launcher != Launcher::NetworkOnly {
-            built.degraded.push(not_promised::search_incomplete());
+            fence_plan.degraded.push(not_promised::search_incomplete());
         }
-        built.degraded.extend(self.limits.degraded.iter().cloned());
-        Ok(built)
+        fence_plan.degraded.extend(self.limits.degraded.iter().cloned());
+        Ok(fence_plan)
     }
 
-    fn with_mounts(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<Built> {
+    fn with_mounts(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<FencePlan> {
         let (mut view, idmapped) = self.view(launcher, head_start)?;
         let mut degraded = Vec::new();
         let tripwire = self.tripwire(launcher);
@@ -140,10 +140,10 @@ impl Ground {
             placement: self.precision == Precision::Full,
             ..Watched::default()
         };
-        Ok(Built { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
+        Ok(FencePlan { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
     }
 
-    /// What is shown, and by whom the owners of `/etc` are translated, where that is possible: elsewhere what only
+    /// The view, and the mount of `/etc` with translated owners, where that is possible: elsewhere what only
     /// root can read there is looked for and masked.
     fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Idmapped>>)> {
         let fs = &self.policy.filesystem;
@@ -177,7 +177,7 @@ impl Ground {
         fuse::probe().map_err(|error| format!("/dev/fuse cannot be opened: {error}"))
     }
 
-    fn by_bwrap(&self) -> std::result::Result<Built, NoFence> {
+    fn by_bwrap(&self) -> std::result::Result<FencePlan, NoFence> {
         let LaunchOptions { bwrap, stage, .. } = &self.options;
         let program = bwrap::find(bwrap, &self.host, &self.cwd).map_err(NoFence::Unavailable)?;
         let Some(stage) = stage else {
@@ -190,13 +190,13 @@ impl Ground {
             NoFence::unavailable(format!("the program for the inside, {}: {error}", stage.display()))
         })?;
         // bwrap is started with all of its mounts.
-        let mut built = self.with_mounts(Launcher::Bwrap, &no_head_start)?;
-        let arguments = bwrap::arguments(&program, &built.plan.mounts)?;
-        built.helper = Some(Helper { arguments, stage });
-        Ok(built)
+        let mut fence_plan = self.with_mounts(Launcher::Bwrap, &no_head_start)?;
+        let arguments = bwrap::arguments(&program, &fence_plan.plan.mounts)?;
+        fence_plan.helper = Some(Helper { arguments, stage });
+        Ok(fence_plan)
     }
 
-    fn on_host_files(&self) -> std::result::Result<Built, NoFence> {
+    fn on_host_files(&self) -> std::result::Result<FencePlan, NoFence> {
         let abi = landlock::abi();
         if abi == 0 {
             return Err(NoFence::unavailable("the kernel has no Landlock, or it is switched off"));
@@ -207,7 +207,7 @@ impl Ground {
         host_view::open_descriptors(&mut policy);
         let shared =
             Shared { no_internet: !landlock::refuses_tcp(abi), no_local: !landlock::has_scopes(abi) };
-        // What only the supervisor refuses would be readable without it.
+        // Files that only the supervisor refuses would be readable without it.
         let spare = !self.options.requires(Layer::Supervisor) && view.exposed.is_empty();
         let alone = Shared { no_local: true, ..shared };
         let plan = Plan {
@@ -230,7 +230,7 @@ impl Ground {
             ..Watched::default()
         };
         let degraded = not_promised::without_namespaces(abi, self.precision, &view.by_supervisor);
-        Ok(Built {
+        Ok(FencePlan {
             launcher: Launcher::Landlock,
             policy: Some(policy),
             plan,
@@ -241,7 +241,7 @@ impl Ground {
         })
     }
 
-    fn network_only(&self) -> Built {
+    fn network_only(&self) -> FencePlan {
         let plan = Plan {
             hostname: CString::from(c"ringfence"),
             mounts: vec![],
@@ -254,7 +254,7 @@ impl Ground {
             supervised: false,
             unsupervised_filter: None,
         };
-        Built {
+        FencePlan {
             launcher: Launcher::NetworkOnly,
             policy: None,
             plan,
@@ -275,7 +275,7 @@ fn filter(precision: Precision, uncounted_processes: Option<u64>) -> Vec<seccomp
     }
 }
 
-impl Built {
+impl FencePlan {
     /// Which layers hold. `supervised` is false when a run found a supervisor above.
     pub(crate) fn assurance(&self, limits: &LimitPlan, supervised: bool, why: &[Degradation]) -> Assurance {
         let mut layers = match self.launcher {
@@ -314,17 +314,17 @@ impl Built {
     }
 
     /// Prepares one run.
-    pub(crate) fn ready<'a>(&'a self, ground: &'a Ground) -> Result<Ready<'a>> {
-        let policy = self.policy.as_ref().unwrap_or(&ground.policy);
+    pub(crate) fn ready<'a>(&'a self, inputs: &'a PlanInputs) -> Result<Ready<'a>> {
+        let policy = self.policy.as_ref().unwrap_or(&inputs.policy);
         let own = match self.launcher {
             Launcher::Landlock => {
-                let base = ground.host.variable("TMPDIR").map(Path::new).filter(|dir| dir.is_dir());
+                let base = inputs.host.variable("TMPDIR").map(Path::new).filter(|dir| dir.is_dir());
                 let own =
                     OwnDirectory::new(&crate::host::canonical_or_same(base.unwrap_or(Path::new("/tmp"))))?;
-                own.furnish(&ground.host.home, &policy.filesystem);
+                own.furnish(&inputs.host.home, &policy.filesystem);
                 // Inside another fence nobody of ours sees the opens, and to look for these would be told as an attempt.
-                if ground.host.variable("RINGFENCE").is_none() {
-                    own.point_to_refused(&ground.host.home, &policy.filesystem);
+                if inputs.host.variable("RINGFENCE").is_none() {
+                    own.point_to_refused(&inputs.host.home, &policy.filesystem);
                 }
                 Some(own)
             }
@@ -333,7 +333,7 @@ impl Built {
         let (mut plan, mut policy) = (Cow::Borrowed(&self.plan), Cow::Borrowed(policy));
         let mut watched = Cow::Borrowed(&self.watched);
         if let Some(own) = &own {
-            let (home, own_home) = (ground.host.home.clone(), own.places.home.clone());
+            let (home, own_home) = (inputs.host.home.clone(), own.places.home.clone());
             let replaced = nobody_looked_up(&policy.filesystem).into_iter().collect();
             let usual = self.usual.clone();
             let mut landlocked = Vec::new();
@@ -345,14 +345,14 @@ impl Built {
                 Some(supervisor::Shared { home, own_home, usual, replaced, landlocked });
             policy.to_mut().filesystem.allow_write.push(own.rule());
         }
-        Ok(Ready { built: self, plan, policy, watched, own })
+        Ok(Ready { fence_plan: self, plan, policy, watched, own })
     }
 }
 
 /// One run of a fence.
 #[derive(Debug)]
 pub(crate) struct Ready<'a> {
-    pub(crate) built: &'a Built,
+    pub(crate) fence_plan: &'a FencePlan,
     pub(crate) plan: Cow<'a, Plan>,
     pub(crate) policy: Cow<'a, Policy>,
     pub(crate) watched: Cow<'a, Watched>,
@@ -364,12 +364,12 @@ impl Ready<'_> {
     /// Landlock lets anybody enter.
     pub(crate) fn refuse_unseen(&self, cwd: &Path) -> Result<()> {
         let fs = &self.policy.filesystem;
-        let seen = self.built.launcher != Launcher::Landlock || fs.decide(cwd, Access::Read).allowed();
+        let seen = self.fence_plan.launcher != Launcher::Landlock || fs.decide(cwd, Access::Read).allowed();
         if seen { Ok(()) } else { Err(view::invisible(fs, cwd)) }
     }
 
     pub(crate) fn places(&self, host: &Host) -> Places {
-        match (&self.own, self.built.launcher) {
+        match (&self.own, self.fence_plan.launcher) {
             (Some(own), _) => own.places.clone(),
             (None, Launcher::NetworkOnly) => {
                 let variable =
@@ -390,10 +390,10 @@ impl Ready<'_> {
         stdio: Stdio,
         place: Place<'_>,
     ) -> std::result::Result<Sandboxed, LaunchError> {
-        if self.built.launcher != Launcher::Native {
+        if self.fence_plan.launcher != Launcher::Native {
             prefork::one::forget();
         }
-        match (&self.built.helper, self.built.launcher) {
+        match (&self.fence_plan.helper, self.fence_plan.launcher) {
             (Some(helper), _) => helper.launch(&self.plan, exec, stdio, place),
             (None, Launcher::Native | Launcher::Bwrap) => launch(&self.plan, exec, stdio, place),
             (None, launcher) => {

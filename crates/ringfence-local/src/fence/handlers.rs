@@ -9,7 +9,7 @@ use ringfence_linux::seccomp;
 use ringfence_linux::supervisor::Supervisor;
 
 use crate::asker::Asker;
-use crate::choice::Chosen;
+use crate::select::Selected;
 use crate::traps::Traps;
 
 /// Serves the supervisor's notifications, and hands the terminal's master on.
@@ -19,7 +19,7 @@ pub(super) struct RunHandlers<'a, F, T> {
     pub(super) on_tripwire: T,
     pub(super) traps: &'a Traps<'a>,
     pub(super) asker: Option<&'a Asker>,
-    pub(super) chosen: &'a Chosen,
+    pub(super) selected: &'a Selected,
     pub(super) on_held: Option<&'a dyn Fn()>,
 }
 
@@ -28,8 +28,8 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
         // Without it each call pays two wake-ups across processors; older kernels do not know it.
         let woken_at_once = seccomp::set_sync_wake_up(listener.as_fd()).is_ok();
         self.supervisor.wakes_here(woken_at_once);
-        self.chosen.is_woken_at_once(woken_at_once);
-        self.chosen.has_traps(!self.traps.are_missing());
+        self.selected.is_woken_at_once(woken_at_once);
+        self.selected.has_traps(!self.traps.are_missing());
     }
 
     fn notification(&mut self, listener: BorrowedFd<'_>) {
@@ -45,8 +45,8 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
     }
 
     fn unsupervised(&mut self) {
-        if self.chosen.built.plan.supervised {
-            self.chosen.is_unsupervised();
+        if self.selected.fence_plan.plan.supervised {
+            self.selected.is_unsupervised();
         }
     }
 

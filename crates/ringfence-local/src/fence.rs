@@ -1,7 +1,7 @@
 //! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
 mod handlers;
-mod house;
+mod shared_sandbox;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,18 +23,18 @@ use ringfence_model::{
 
 use crate::approval::Approval;
 use crate::asker::Asker;
-use crate::built::{Ground, Ready};
 use crate::capture::Capture;
-use crate::choice::{Choice, Chosen};
 use crate::command;
 use crate::complete::{self, Completed};
 use crate::environment;
+use crate::fence_plan::{PlanInputs, Ready};
 use crate::host::{Host, canonical_or_same};
 use crate::launcher::{self, LaunchOptions, Launcher};
+use crate::limit_violations::End;
 use crate::limits::LimitPlan;
-use crate::reached::End;
 use crate::relay;
 use crate::scan;
+use crate::select::{Selected, Selection};
 use crate::terminal::{self, RawTerminal};
 use crate::traps::Traps;
 use crate::tripwire;
@@ -42,18 +42,18 @@ use crate::verdict::blocking;
 
 use handlers::RunHandlers;
 
-pub(crate) use house::{House, Wing};
+pub(crate) use shared_sandbox::{ExtraCommand, HeldSandbox};
 
 pub use crate::streams::{CallersTerminal, Streams};
 
 /// A fence that is ready to be built: the plan is computed once per policy and reused for each run.
 #[derive(Debug)]
-pub struct Native {
-    ground: Ground,
-    choice: Choice,
+pub struct LocalFence {
+    inputs: PlanInputs,
+    selection: Selection,
 }
 
-impl Native {
+impl LocalFence {
     /// Computes the plan. Fails when a rule of the policy cannot be enforced.
     pub fn prepare(options: CreateOptions) -> Result<Self> {
         let host = Host::from_environment(options.environment);
@@ -66,26 +66,26 @@ impl Native {
         let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         scan::add_rules(&mut policy.filesystem, &found);
         let limits = LimitPlan::new(&policy.limits);
-        let ground = Ground { host, cwd, policy, found, precision, limits, options: launch_options };
-        let choice = Choice::new(&ground, &prefork::one::build)?;
-        Ok(Self { ground, choice })
+        let inputs = PlanInputs { host, cwd, policy, found, precision, limits, options: launch_options };
+        let selection = Selection::new(&inputs, &prefork::one::build)?;
+        Ok(Self { inputs, selection })
     }
 
     /// The policy as it is enforced, with everything the fence added.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.ground.policy
+        &self.inputs.policy
     }
 
-    /// What shells are started with.
+    /// The words that shells are started with.
     pub(crate) fn shell(&self) -> &[String] {
-        &self.ground.options.shell
+        &self.inputs.options.shell
     }
 
-    /// Who builds the fence, as far as it is known: a launcher is tried when the first command runs.
+    /// The launcher that builds the fence, as far as it is known: it is tried when the first command runs.
     #[must_use]
     pub fn launcher(&self) -> Launcher {
-        self.choice.current().built.launcher
+        self.selection.current().fence_plan.launcher
     }
 
     /// Runs one command in a fresh sandbox and waits for it. Nobody is asked.
@@ -121,21 +121,21 @@ impl Native {
     ) -> Result<ExecResult> {
         let started = Instant::now();
         let asker = approval.map(|approval| asker(approval, request)).transpose()?;
-        let mut chosen = self.choice.current();
+        let mut selected = self.selection.current();
         loop {
             let launch_failed = RefCell::default();
             let attempt = Attempt {
-                chosen: &chosen,
+                selected: &selected,
                 asker: asker.clone(),
                 started,
                 passed,
                 launch_failed: &launch_failed,
             };
             let result = self.attempt(attempt, request, streams, events);
-            chosen = match launch_failed.into_inner() {
+            selected = match launch_failed.into_inner() {
                 // Nothing of the command has run.
                 Some(error) if error.is_of_the_machine() => {
-                    self.choice.instead_of(&self.ground, &chosen, &error)?
+                    self.selection.instead_of(&self.inputs, &selected, &error)?
                 }
                 _ => return result,
             };
@@ -149,9 +149,9 @@ impl Native {
         streams: Streams<'_>,
         events: EventSink<'_>,
     ) -> Result<ExecResult> {
-        let Attempt { chosen, asker, started, passed, launch_failed } = attempt;
-        let Ground { host, policy, cwd, .. } = &self.ground;
-        let ready = chosen.built.ready(&self.ground)?;
+        let Attempt { selected, asker, started, passed, launch_failed } = attempt;
+        let PlanInputs { host, policy, cwd, .. } = &self.inputs;
+        let ready = selected.fence_plan.ready(&self.inputs)?;
         let cwd = request.cwd.as_ref().map_or_else(|| cwd.clone(), |cwd| canonical_or_same(cwd));
         ready.refuse_unseen(&cwd)?;
         let env = environment::build(&policy.environment, host, &ready.places(host), &cwd, &request.env);
@@ -162,8 +162,8 @@ impl Native {
         };
         let timeout = timeout.filter(|_| passed.is_empty());
         let run = Run {
-            ground: &self.ground,
-            chosen,
+            inputs: &self.inputs,
+            selected,
             ready: &ready,
             launch_failed,
             exec: &exec,
@@ -200,17 +200,17 @@ impl Native {
         }
         // With Landlock, only the supervisor makes names, and it makes none of these.
         if run.created.get() && run.ready.plan.landlock.is_none() {
-            let fs = &self.ground.policy.filesystem;
-            let appeared = tripwire::appeared(fs, &self.ground.found, &scan::roots(fs));
+            let fs = &self.inputs.policy.filesystem;
+            let appeared = tripwire::appeared(fs, &self.inputs.found, &scan::roots(fs));
             run.violations.locked().extend(appeared);
         }
         let (violations, usage) = (std::mem::take(&mut *run.violations.locked()), run.usage.into_inner());
-        Ok(self.result(run.chosen, outcome, output, violations, usage, started))
+        Ok(self.result(run.selected, outcome, output, violations, usage, started))
     }
 
     fn result(
         &self,
-        chosen: &Chosen,
+        selected: &Selected,
         outcome: Outcome,
         output: Collected,
         mut violations: Vec<Violation>,
@@ -224,7 +224,7 @@ impl Native {
         let outputs = [&output.stdout, &output.stderr];
         let (timed_out, cpu_us, lasted) = (outcome.timed_out, Some(outcome.cpu_us), started.elapsed());
         let end = End { timed_out, signal, exit_code, cpu_us, lasted };
-        violations.extend(self.ground.limits.reached(&end, usage.as_ref(), &outputs.map(Capture::cut)));
+        violations.extend(self.inputs.limits.reached(&end, usage.as_ref(), &outputs.map(Capture::cut)));
         let tree_peak = usage.and_then(|usage| usage.memory).and_then(|memory| memory.peak);
         let truncated = outputs.iter().any(|output| output.truncated());
         ExecResult {
@@ -244,25 +244,25 @@ impl Native {
                 cpu_ms: Some(outcome.cpu_us / 1000),
                 max_memory_bytes: tree_peak.or(Some(outcome.max_rss_kib * 1024)),
             },
-            sandbox: chosen.assurance(&self.ground),
+            sandbox: selected.assurance(&self.inputs),
         }
     }
 
     /// Which layers hold, as far as it is known before the next run.
     #[must_use]
     pub fn assurance(&self) -> Assurance {
-        self.choice.current().assurance(&self.ground)
+        self.selection.current().assurance(&self.inputs)
     }
 
     /// The same for the result of one of many commands in a shared sandbox.
     pub(crate) fn assurance_of_command(&self) -> Assurance {
-        self.choice.current().assurance_of_command(&self.ground)
+        self.selection.current().assurance_of_command(&self.inputs)
     }
 }
 
 /// One try to run a command by one launcher.
 struct Attempt<'a> {
-    chosen: &'a Chosen,
+    selected: &'a Selected,
     asker: Option<Arc<Asker>>,
     started: Instant,
     passed: &'a [Passed],
@@ -284,8 +284,8 @@ impl Collected {
 
 /// One run of a prepared fence.
 struct Run<'a> {
-    ground: &'a Ground,
-    chosen: &'a Chosen,
+    inputs: &'a PlanInputs,
+    selected: &'a Selected,
     ready: &'a Ready<'a>,
     launch_failed: &'a RefCell<Option<LaunchError>>,
     exec: &'a Exec,
@@ -321,7 +321,7 @@ impl Run<'_> {
         ours: [OwnedFd; N],
         serve: impl FnOnce(&Sandboxed) -> Result<T>,
     ) -> Result<T> {
-        let limits = &self.ground.limits;
+        let limits = &self.inputs.limits;
         let mut group = None;
         let mut place = || {
             let mut made = limits.group()?;
@@ -367,7 +367,7 @@ impl Run<'_> {
                 supervisor,
                 on_terminal,
                 asker: self.asker.as_deref(),
-                chosen: self.chosen,
+                selected: self.selected,
                 on_held: self.on_held,
                 on_tripwire: |device| traps.serve(scope, device),
                 traps: &traps,
@@ -384,7 +384,7 @@ impl Run<'_> {
     }
 
     fn launch_failed(&self, error: LaunchError) -> Error {
-        let wrapped = launch_error(&error, self.chosen);
+        let wrapped = launch_error(&error, self.selected);
         self.launch_failed.replace(Some(error));
         wrapped
     }
@@ -409,7 +409,7 @@ impl Run<'_> {
                 (read, Some((write, bytes.as_slice())))
             }
         };
-        let cap = Some(self.ground.policy.limits.kept_output());
+        let cap = Some(self.inputs.policy.limits.kept_output());
         let events = self.events;
         std::thread::scope(|scope| {
             let pump = scope.spawn(move || relay::pump(feed, [stdout, stderr], cap, events));
@@ -466,11 +466,11 @@ fn exit_code(outcome: &Outcome) -> (i32, Option<i32>) {
     (code, signal)
 }
 
-fn launch_error(error: &LaunchError, chosen: &Chosen) -> Error {
+fn launch_error(error: &LaunchError, selected: &Selected) -> Error {
     let message = format!("cannot start the sandbox: {}", launcher::in_words(error));
     let wrapped = Error::new(ErrorKind::SandboxDenied, message);
     if error.is_nested() {
-        let held = if chosen.built.launcher == Launcher::Landlock {
+        let held = if selected.fence_plan.launcher == Launcher::Landlock {
             "this is inside another supervised sandbox; here denied files in writable directories could not be held"
         } else {
             "this is inside another supervised sandbox, and the supervisor is required"
