@@ -26,7 +26,7 @@ pub(crate) fn mcp(args: Mcp) -> Result<ExitCode> {
     if let Some(McpCommand::Install(args)) = &args.command {
         return install::install(args);
     }
-    let mut options = options(args.sandbox)?;
+    let mut options = options(args.sandbox, args.session)?;
     let Some(address) = args.http else {
         serve::stdio(options)?;
         return Ok(ExitCode::SUCCESS);
@@ -69,7 +69,7 @@ fn token(file: Option<&Path>) -> Result<String> {
 }
 
 /// The parts that every session is made from.
-fn options(sandbox: Sandbox) -> Result<Options> {
+fn options(sandbox: Sandbox, session: Option<String>) -> Result<Options> {
     let places = Places::find(sandbox.project.as_deref())?;
     let projects = match &sandbox.project {
         Some(_) => Projects::Fixed(places.project.clone()),
@@ -86,6 +86,7 @@ fn options(sandbox: Sandbox) -> Result<Options> {
         require: sandbox.require.clone(),
         stage: run::stage(),
         warn: Arc::new(|warning| report::say(&format!("warning: {warning}"))),
+        session,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         load: Arc::new(move |project, more| load(&sandbox, project, more)),
     })

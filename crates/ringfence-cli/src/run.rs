@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::fence::{CreateOptions, Ticket};
+use ringfence::housekeeping::Housekeeper;
 use ringfence::local::prompt::{Pause, TerminalApprover};
 use ringfence::local::terminal_notices::Listener;
 use ringfence::local::{CallersTerminal, Streams};
@@ -278,6 +279,7 @@ fn elsewhere(args: &Run, core: &Core) -> Result<Managed> {
         approval: core.questions().live(),
         progress: Some(Arc::new(|line: &str| report::say(line))),
         is_ephemeral: args.session.is_none(),
+        housekeeper: housekeeper(core.setup(), args.session.as_deref()),
         ..manager_options(core.setup(), &args.sandbox)?
     };
     let session = args.session.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::now_v7().simple()));
@@ -299,6 +301,13 @@ pub(crate) fn manager_options(setup: &Setup, args: &Sandbox) -> Result<ManagerOp
         stage: stage(),
         ..ManagerOptions::new(setup, |warning| report::say(&format!("warning: {warning}")))
     })
+}
+
+/// Who looks after what stays when this process ends: sandboxes of named sessions, and their directories.
+pub(crate) fn housekeeper(setup: &Setup, session: Option<&str>) -> Option<Arc<Housekeeper>> {
+    session?;
+    let failed = |error: Error| report::say(&format!("warning: nothing old is removed: {}", error.chain()));
+    Housekeeper::of(setup).map_err(failed).ok().map(Arc::new)
 }
 
 /// The program that is executed inside, where somebody else makes the fence.

@@ -9,7 +9,7 @@ use ringfence::containers;
 use ringfence::fence::{BoxFuture, wait_for};
 use ringfence::housekeeping::{Housekeeper, Kept, Removal, Selection, Throttle, ends_with_process};
 use ringfence::ledger::{PruneReason, now_ms};
-use ringfence::manager::SessionRules;
+use ringfence::manager::{SessionRules, workspace_root};
 use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -156,6 +156,7 @@ pub(crate) fn prune(args: &PruneSandboxes) -> Result<ExitCode> {
             "failed": errors.collect::<Vec<_>>(),
             "adopted": swept.adopted.iter().map(|row| &row.name).collect::<Vec<_>>(),
             "gone": swept.gone.iter().map(|row| &row.name).collect::<Vec<_>>(),
+            "workspaces": swept.workspaces,
         }))?;
         return Ok(ExitCode::from(u8::from(failed)));
     }
@@ -173,10 +174,14 @@ pub(crate) fn prune(args: &PruneSandboxes) -> Result<ExitCode> {
     for row in &swept.gone {
         output::print(&format!("forgotten: {}: it is not there any more\n", one_line(&row.name)))?;
     }
+    for name in &swept.workspaces {
+        output::print(&format!("removed: the workspace {}: nobody used it\n", one_line(name)))?;
+    }
     for (row, error) in &swept.failed {
         report::say(&format!("not removed: {}: {}", one_line(&row.name), one_line(&error.chain())));
     }
-    if swept.removed.len() + swept.adopted.len() + swept.gone.len() + swept.failed.len() == 0 {
+    let sandboxes = swept.removed.len() + swept.adopted.len() + swept.gone.len() + swept.failed.len();
+    if sandboxes + swept.workspaces.len() == 0 {
         report::say("there is nothing to prune");
     }
     Ok(ExitCode::from(u8::from(failed)))
@@ -195,7 +200,8 @@ impl House {
         let ledger = places.ledger_file();
         let keeper = Housekeeper::open(&ledger)?;
         let keeper = containers::looked_after(keeper, &ledger, &places.env, &loaded.config.provider_options);
-        Ok(Self { keeper, loaded })
+        let root = workspace_root(&loaded.config, &places.home, &places.ringfence_home)?;
+        Ok(Self { keeper: keeper.with_workspaces(root), loaded })
     }
 
     fn kept(&self) -> Result<Vec<Kept>> {

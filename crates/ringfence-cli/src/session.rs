@@ -30,7 +30,7 @@ const MAIN: &str = "main";
 
 pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     let setup = Arc::new(run::load(&args.sandbox, Map::new())?.in_the_project());
-    let wire = Arc::new(Wire::default());
+    let wire = Arc::new(Wire::new(args.events));
     for warning in &setup.loaded.warnings {
         wire.send(&json!({ "event": "warning", "message": warning.to_string() }));
     }
@@ -88,6 +88,7 @@ fn workplace(args: &Session, core: &Core, wire: &Arc<Wire>) -> Result<Managed> {
             progress.send(&json!({ "event": "progress", "message": line }));
         })),
         is_ephemeral: args.session.is_none(),
+        housekeeper: run::housekeeper(core.setup(), args.session.as_deref()),
         warn: Arc::new(move |warning| warned.send(&json!({ "event": "warning", "message": warning }))),
         ..run::manager_options(core.setup(), &args.sandbox)?
     };

@@ -23,7 +23,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bridge;
-pub mod code;
 pub mod engine;
 pub mod exec;
 mod filter;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::engine::Endpoint;
 use crate::images::Recipe;
 use crate::options::forbidden::ForbiddenPlaces;
-use crate::options::{self, ContainerRequest, ContainerSpec, Forbidden, Surroundings};
+use crate::options::{self, ContainerRequest, ContainerSpec, EnvRules, Forbidden, Surroundings};
 
 /// Whether our own program is put into the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -62,6 +62,8 @@ pub struct ProviderOptions {
     pub engine: Option<String>,
     /// The ledger that containers are registered in. None: nothing is remembered about them.
     pub ledger: Option<PathBuf>,
+    /// Which of its variables a container gets: `usual` or `strict`.
+    pub env_rules: EnvRules,
     /// The person's home, whose secrets no container sees.
     pub home: Option<PathBuf>,
 }
@@ -108,6 +110,7 @@ pub fn specify(
     if let Some(agents) = &own.agent_workspace {
         request.agent_workspace = agents;
     }
+    request.env_rules = own.env_rules;
     request.surroundings = surroundings;
     request.created_at_ms = now_ms;
     options::build(&request)

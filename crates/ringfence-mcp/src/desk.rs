@@ -58,7 +58,12 @@ impl Calls {
                 (call_id, News::Event(Box::new(event.clone())))
             }
             SessionEvent::Output { call_id, data, .. } => (call_id, News::Output(data.clone())),
-            SessionEvent::ApprovalDecided { call_id, .. } => (call_id, News::Event(Box::new(event.clone()))),
+            SessionEvent::ApprovalDecided { call_id, .. }
+            | SessionEvent::ToolCallRequested { call_id, .. }
+            | SessionEvent::ToolCallStarted { call_id, .. }
+            | SessionEvent::ToolCallFinished { call_id, .. } => {
+                (call_id, News::Event(Box::new(event.clone())))
+            }
             SessionEvent::Warning { .. }
             | SessionEvent::RunFailed { .. }
             | SessionEvent::RunCancelled { .. } => {

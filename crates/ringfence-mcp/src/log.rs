@@ -41,12 +41,16 @@ pub(crate) async fn send(peer: &Peer<RoleServer>, from: &Level, event: &SessionE
     let level = match event {
         SessionEvent::Warning { .. } | SessionEvent::RunCancelled { .. } => LoggingLevel::Warning,
         SessionEvent::RunFailed { .. } => LoggingLevel::Error,
+        // The steps of every call, which the client sees the ends of anyway.
+        SessionEvent::ToolCallRequested { .. }
+        | SessionEvent::ToolCallStarted { .. }
+        | SessionEvent::ToolCallFinished { .. } => LoggingLevel::Debug,
         _ => LoggingLevel::Info,
     };
     if rank(level) < from.0.load(Ordering::Relaxed) {
         return;
     }
-    let Ok(data) = serde_json::to_value(event) else { return };
+    let Some(data) = event.without_output() else { return };
     let message = LoggingMessageNotificationParam::new(level, data).with_logger("ringfence");
     // A client that is gone is noticed elsewhere.
     let _ = peer.notify_logging_message(message).await;

@@ -38,6 +38,8 @@ pub struct Options {
     pub stage: Option<PathBuf>,
     /// Hears what a person should know.
     pub warn: Warn,
+    /// The session that clients work in; none: each has its own.
+    pub session: Option<String>,
     /// Told to the client.
     pub version: String,
 }

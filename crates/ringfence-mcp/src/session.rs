@@ -54,9 +54,10 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(options: Options) -> Self {
+        let new = || format!("mcp-{}", uuid::Uuid::now_v7().simple());
         Self {
+            key: options.session.clone().unwrap_or_else(new),
             options,
-            key: format!("mcp-{}", uuid::Uuid::now_v7().simple()),
             calls: Arc::default(),
             turn: Arc::default(),
             held: Mutex::default(),

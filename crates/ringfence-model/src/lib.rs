@@ -36,7 +36,7 @@ pub mod sensitive;
 mod sync;
 pub mod violation;
 
-pub use config::{SandboxBuilder, SandboxConfig};
+pub use config::SandboxConfig;
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
 pub use degradation::{Degradation, DegradationCode};
 pub use error::{Error, ErrorKind, Result};
@@ -50,4 +50,4 @@ pub use pattern::PathPattern;
 pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleLayer, RuleSource};
 pub use rounded::{rounded, rounded_option};
 pub use sync::LockExt;
-pub use violation::{Certainty, Operation, Severity, Violation, ViolationKind, ViolationStore};
+pub use violation::{Operation, Severity, Violation, ViolationKind};

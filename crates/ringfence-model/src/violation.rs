@@ -1,7 +1,5 @@
 //! What was refused: exactly what, by which rule, and how sure we are.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -115,16 +113,6 @@ pub enum Operation {
     Limit,
 }
 
-/// Whether the refusal was reported by the mechanism itself or inferred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Certainty {
-    /// The fence itself refused this call and says so.
-    Certain,
-    /// Concluded from policy and outcome.
-    Inferred,
-}
-
 /// One refused access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -193,101 +181,6 @@ impl Violation {
     #[must_use]
     pub fn one_line(&self) -> String {
         format!("{} [{}] {}", self.kind.name(), self.severity.name(), self.message)
-    }
-}
-
-/// The last violations, oldest dropped first, with counts that stay right after dropping.
-#[derive(Debug, Clone, Default)]
-pub struct ViolationStore {
-    kept: VecDeque<Violation>,
-    capacity: usize,
-    total: u64,
-    by_kind: BTreeMap<ViolationKind, u64>,
-    by_severity: BTreeMap<Severity, u64>,
-}
-
-impl ViolationStore {
-    pub const DEFAULT_CAPACITY: usize = 1000;
-
-    #[must_use]
-    pub fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), ..Self::default() }
-    }
-
-    pub fn record(&mut self, violation: Violation) {
-        if self.kept.len() == self.capacity.max(1) {
-            self.kept.pop_front();
-        }
-        self.total += 1;
-        *self.by_kind.entry(violation.kind).or_default() += 1;
-        *self.by_severity.entry(violation.severity).or_default() += 1;
-        self.kept.push_back(violation);
-    }
-
-    pub fn all(&self) -> impl DoubleEndedIterator<Item = &Violation> {
-        self.kept.iter()
-    }
-
-    pub fn of_kind(&self, kind: ViolationKind) -> impl Iterator<Item = &Violation> {
-        self.kept.iter().filter(move |violation| violation.kind == kind)
-    }
-
-    pub fn at_least(&self, severity: Severity) -> impl Iterator<Item = &Violation> {
-        self.kept.iter().filter(move |violation| violation.severity >= severity)
-    }
-
-    pub fn high_severity(&self) -> impl Iterator<Item = &Violation> {
-        self.at_least(Severity::High)
-    }
-
-    pub fn blocked(&self) -> impl Iterator<Item = &Violation> {
-        self.kept.iter().filter(|violation| violation.blocked)
-    }
-
-    /// The newest `count`, newest last.
-    pub fn recent(&self, count: usize) -> impl Iterator<Item = &Violation> {
-        self.kept.iter().skip(self.kept.len().saturating_sub(count))
-    }
-
-    /// Everything ever recorded, dropped ones included.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
-    #[must_use]
-    pub fn count_by_kind(&self, kind: ViolationKind) -> u64 {
-        self.by_kind.get(&kind).copied().unwrap_or(0)
-    }
-
-    #[must_use]
-    pub fn count_by_severity(&self, severity: Severity) -> u64 {
-        self.by_severity.get(&severity).copied().unwrap_or(0)
-    }
-
-    #[must_use]
-    pub fn has_critical(&self) -> bool {
-        self.count_by_severity(Severity::Critical) > 0
-    }
-
-    pub fn clear(&mut self) {
-        *self = Self::new(self.capacity);
-    }
-
-    /// `3 violations: 2 high, 1 medium`.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        let plural = if self.total == 1 { "violation" } else { "violations" };
-        if self.total == 0 {
-            return format!("no {plural}");
-        }
-        let parts: Vec<String> = self
-            .by_severity
-            .iter()
-            .rev()
-            .map(|(severity, count)| format!("{count} {}", severity.name()))
-            .collect();
-        format!("{} {plural}: {}", self.total, parts.join(", "))
     }
 }
 
@@ -365,24 +258,6 @@ mod tests {
         }
         let ordered = [Severity::Low, Severity::Medium, Severity::High, Severity::Critical];
         assert!(ordered.is_sorted() && ordered.map(Severity::name) == ["low", "medium", "high", "critical"]);
-    }
-
-    #[test]
-    fn the_oldest_is_dropped_and_counts_stay() {
-        let mut store = ViolationStore::new(2);
-        for resource in ["a", "b", "c"] {
-            store.record(violation(ViolationKind::SensitiveFileAccess, resource));
-        }
-        store.record(violation(ViolationKind::CriticalPathRemoval, "d"));
-        let kept: Vec<_> = store.all().map(|v| v.resource.as_str()).collect();
-        assert_eq!(kept, ["c", "d"]);
-        assert_eq!(store.total(), 4);
-        assert_eq!(store.count_by_kind(ViolationKind::SensitiveFileAccess), 3);
-        assert_eq!(store.high_severity().count(), 2);
-        assert!(store.has_critical());
-        assert_eq!(store.summary(), "4 violations: 1 critical, 3 high");
-        store.clear();
-        assert_eq!(store.summary(), "no violations");
     }
 
     #[test]

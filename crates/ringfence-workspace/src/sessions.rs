@@ -136,7 +136,7 @@ impl Sessions {
     }
 
     /// Removes workspaces in which nothing changed for too long. `now_ms` is the time since the Unix epoch.
-    pub fn clean_up(&self, now_ms: i64) -> Result<CleanUp> {
+    pub fn clean_up(&self, now_ms: i64, is_held: &dyn Fn(&str) -> bool) -> Result<CleanUp> {
         let mut outcome = CleanUp::default();
         let idle_ms = i64::try_from(self.options.max_idle.as_millis()).unwrap_or(i64::MAX);
         let keys = match self.base.open_directory(&crate::path::Inner::new(Path::new(KEYS))?) {
@@ -147,6 +147,10 @@ impl Sessions {
         let names = names_in(&keys).map_err(|errno| explain("list", Path::new(KEYS), errno))?;
         for name in names {
             let Some(name) = name.to_str().map(str::to_owned) else { continue };
+            if is_held(&name) {
+                outcome.in_use.push(name);
+                continue;
+            }
             let newest = match self.newest_change(&name) {
                 Ok(newest) => newest,
                 Err(Errno::NOENT) => None,

@@ -4,7 +4,7 @@ use std::path::Path;
 #[cfg(feature = "docker")]
 use std::sync::Arc;
 
-use ringfence_model::config::WorkspaceAccess;
+use ringfence_model::config::{Mode, WorkspaceAccess};
 use serde_json::{Map, Value, json};
 
 use crate::config::EnvMap;
@@ -26,6 +26,9 @@ pub fn options(setup: &Setup, access: WorkspaceAccess, guest: Option<&Path>) -> 
     set("workspaceAccess", json!(access));
     set("agentWorkspace", json!(setup.project));
     set("precision", json!(config.precision));
+    if config.mode == Mode::Strict {
+        set("envRules", json!("strict"));
+    }
     set("home", json!(setup.home));
     set("ledger", json!(setup.ledger_path()));
     if let Some(guest) = guest {

@@ -20,7 +20,7 @@ use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
 const NESTED: &str = "RINGFENCE";
 
 /// The configuration of one project, and all that its sandboxes are made from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Setup {
     /// Absolute, links resolved.
     pub project: PathBuf,

@@ -1,20 +1,20 @@
 //! The front door, and the examples that stand on the crate's front page.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[path = "../examples/approve.rs"]
-#[allow(dead_code, reason = "its main is for people")]
+#[expect(dead_code, reason = "its main is for people")]
 mod approve;
 #[path = "../examples/run.rs"]
-#[allow(dead_code, reason = "its main is for people")]
+#[expect(dead_code, reason = "its main is for people")]
 mod run;
 #[path = "../examples/session.rs"]
-#[allow(dead_code, reason = "its main is for people")]
+#[expect(dead_code, reason = "its main is for people")]
 mod session;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringfence::model::config::GateMode;
 use ringfence::{Answer, Decision, EnvMap, ErrorKind, Permission, Ringfence};
 use serde_json::json;
 
@@ -84,9 +84,12 @@ fn the_builder_is_closer_than_all_files() {
     let other = place.home.join("data $x*");
     std::fs::create_dir(&other).unwrap();
     std::fs::create_dir(place.project.join("sub")).unwrap();
+    let reference = place.home.join("reference");
+    std::fs::create_dir(&reference).unwrap();
     let ringfence = place
         .builder()
         .working_dir(place.project.join("sub"))
+        .allow_read(&reference)
         .allow_write(&other)
         .deny(place.project.join("hidden"))
         .block_command("uname -s")
@@ -95,6 +98,7 @@ fn the_builder_is_closer_than_all_files() {
         .build()
         .unwrap();
     assert!(ringfence.may_write(other.join("a")) && ringfence.may_write("new"));
+    assert!(ringfence.may_read(reference.join("a")) && !ringfence.may_write(reference.join("a")));
     assert!(!ringfence.may_read("hidden") && !ringfence.may_write("/etc/hosts"));
     assert!(!ringfence.may_connect("example.com", 443));
     assert_eq!(ringfence.policy().limits.timeout_ms, Some(30_000));
@@ -115,6 +119,70 @@ fn the_builder_is_closer_than_all_files() {
 }
 
 #[test]
+fn each_mode_is_a_preset_that_the_builder_chooses() {
+    let place = Place::new();
+    for (mode, reads_all) in [("restricted", false), ("permissive", true), ("strict", false)] {
+        let ringfence = place.builder().mode(mode).without_ledger().build().unwrap();
+        assert_eq!(ringfence.may_read("/var/log/syslog"), reads_all, "{mode}");
+        assert!(!ringfence.may_read(place.home.join(".ssh/id_rsa")), "{mode}");
+        assert!(ringfence.may_write("new") && !ringfence.may_write("/srv/new"), "{mode}");
+        let chain = ringfence.judge("echo a; echo b").decision == ringfence::gate::Decision::Allow;
+        assert_eq!(chain, mode != "strict", "{mode}");
+    }
+    assert_eq!(place.builder().mode("lax").build().unwrap_err().kind, ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn commands_that_the_builder_lists_are_matched_by_words() {
+    let place = Place::new();
+    let ringfence =
+        place.builder().allow_command("ls").allow_command("rm").block_command("rm -rf").build().unwrap();
+    for (command, runs) in [
+        ("ls -l", true),
+        ("/bin/ls", true),
+        ("rm a", true),
+        ("rm -rf a", false),
+        ("/bin/rm -rf a", false),
+        ("cat a", false),
+        ("ls; cat a", false),
+    ] {
+        let denied = ringfence.judge(command).decision == ringfence::gate::Decision::Deny;
+        assert_eq!(!denied, runs, "{command}");
+    }
+    assert_eq!(place.builder().block_command(" ").build().unwrap_err().kind, ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn limits_of_the_builder_are_the_policys_and_a_network_is_never_the_local_fences() {
+    let place = Place::new();
+    let builder = place.builder().memory_limit(100 << 20).cpu_limit(7).output_limit(8).file_size_limit(9);
+    let ringfence =
+        builder.timeout(Duration::from_millis(1500)).setting("allowNetwork", true).build().unwrap();
+    let limits = &ringfence.policy().limits;
+    assert_eq!((limits.timeout_ms, limits.max_memory_bytes), (Some(1500), Some(100 << 20)));
+    assert_eq!(
+        (limits.max_cpu_seconds, limits.max_output_bytes, limits.max_file_size_bytes),
+        (Some(7), Some(8), Some(9))
+    );
+    assert!(!ringfence.may_connect("example.com", 443));
+    let zero = place.builder().timeout(Duration::ZERO).build().unwrap_err();
+    assert_eq!(zero.kind, ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn without_a_fence_commands_run_and_that_is_said() {
+    let place = Place::new();
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell = std::sync::Mutex::new(tell);
+    let warned = move |text: &str| drop(tell.lock().unwrap().send(text.to_owned()));
+    let ringfence = place.builder().enabled(false).on_warning(warned).without_ledger().build().unwrap();
+    let result = ringfence.run("cat ../.ssh/notes").unwrap();
+    assert_eq!(result.stdout, b"the notes\n", "{result:?}");
+    assert!(!result.sandbox.active);
+    assert!(told.try_recv().unwrap().contains("sandbox"), "the person is warned");
+}
+
+#[test]
 fn tools_and_callers_that_do_not_block_go_the_same_way() {
     let place = Place::new();
     if !place.has_fence() {
@@ -122,7 +190,6 @@ fn tools_and_callers_that_do_not_block_go_the_same_way() {
     }
     let ask = |_: &Permission| Answer::new(Decision::Deny);
     let ringfence = place.builder().ask(ask).setting("safety", json!({ "gate": "on" })).build().unwrap();
-    let _ = GateMode::On;
     let tools = ringfence.tools().unwrap();
     let ran = tools.call("bash", &json!({ "command": "echo out" }));
     assert_eq!(ran.stdout, "out\n", "{ran:?}");

@@ -59,6 +59,9 @@ mod server {
         /// With --http: end a session in which for so long no connection was open and no call ran [default: 300]
         #[arg(long, value_name = "SECONDS", requires = "http", value_parser = clap::value_parser!(u64).range(1..))]
         pub(crate) idle: Option<u64>,
+        /// Work in the sandbox of this session, such as agent:main:chat, by the configured mode and scope
+        #[arg(long, value_name = "KEY")]
+        pub(crate) session: Option<String>,
         #[command(flatten)]
         pub(crate) sandbox: Sandbox,
     }

@@ -12,6 +12,9 @@ pub(crate) struct Session {
     /// Work in the sandbox of this session, such as agent:main:chat, by the configured mode and scope
     #[arg(long, value_name = "KEY")]
     pub(crate) session: Option<String>,
+    /// Send a line for every step of a command too: requested, asked, decided, started, finished
+    #[arg(long)]
+    pub(crate) events: bool,
 }
 
 const SESSION_EXAMPLES: &str = "\

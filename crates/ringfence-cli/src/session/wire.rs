@@ -1,7 +1,8 @@
 //! The lines of a session.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ringfence::fence::jobs::TerminalSize;
 use ringfence::model::{Decision, ErrorKind, ExecEvent, ExecRequest, ExecResult, Stdin};
@@ -138,8 +139,14 @@ fn wrong_field(line: &Value, error: &serde_json::Error) -> String {
 }
 
 /// Standard output, one whole line at a time.
-#[derive(Debug, Default)]
-pub(crate) struct Wire(Mutex<()>);
+#[derive(Debug)]
+pub(crate) struct Wire {
+    turn: Mutex<()>,
+    /// Whether whoever reads wants to hear of every step of a command.
+    tells_steps: bool,
+    /// The line that a call is for.
+    lines: Mutex<BTreeMap<String, Value>>,
+}
 
 /// Waits until nobody reads standard output any more: for ever, where that can't be told.
 pub(crate) fn wait_for_end_of_reader() {
@@ -156,13 +163,34 @@ pub(crate) fn wait_for_end_of_reader() {
 }
 
 impl Wire {
+    pub(crate) fn new(tells_steps: bool) -> Self {
+        Self { turn: Mutex::default(), tells_steps, lines: Mutex::default() }
+    }
+
+    /// A call is for the line of this id, until [`ends`](Self::ends).
+    pub(crate) fn begins(&self, call: &str, id: &Value) {
+        if self.tells_steps {
+            self.lines().insert(call.to_owned(), id.clone());
+        }
+    }
+
+    pub(crate) fn ends(&self, call: &str) {
+        if self.tells_steps {
+            self.lines().remove(call);
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, BTreeMap<String, Value>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn send(&self, line: &impl Serialize) {
         let unsaid = |error: serde_json::Error| {
             json!({ "event": "error", "message": error.to_string() }).to_string().into_bytes()
         };
         let mut bytes = serde_json::to_vec(line).unwrap_or_else(unsaid);
         bytes.push(b'\n');
-        let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = std::io::stdout().lock();
         // A reader that stopped reading is not told any more.
         let _ = out.write_all(&bytes).and_then(|()| out.flush());
@@ -191,6 +219,16 @@ impl Wire {
     pub(crate) fn happened(&self, event: &SessionEvent) {
         match event {
             SessionEvent::Kept { .. } | SessionEvent::Warning { .. } => self.send(event),
+            // Output comes with the line that it belongs to anyway.
+            SessionEvent::Output { .. } => {}
+            event if self.tells_steps => {
+                let mut line = json!(event);
+                let call = line["callId"].as_str().unwrap_or_default();
+                if let Some(id) = self.lines().get(call).cloned() {
+                    line["id"] = id;
+                }
+                self.send(&line);
+            }
             _ => {}
         }
     }

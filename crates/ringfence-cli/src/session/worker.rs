@@ -118,12 +118,14 @@ impl Queue {
         while let Some((job, ticket)) = self.next() {
             let mut call = Call::new("session");
             self.common.questions.belongs(&call.id, &self.name);
+            self.common.wire.begins(&call.id, &job.id);
             let outcome = if job.background || job.request.tty {
                 self.as_job(&mut call, &job)
             } else {
                 self.in_the_shell(&mut call, &job, &ticket)
             };
             self.common.questions.forget(&call.id);
+            self.common.wire.ends(&call.id);
             self.lock().running = None;
             match outcome {
                 Ok(Some(result)) => self.common.wire.result(&job.id, &result),

@@ -4,14 +4,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use ringfence::manager::{Manager, ManagerOptions, built_in};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Decision, ErrorKind};
 use ringfence::permission::{Answer, AutoApprove, Callback};
-use ringfence::session::Managed;
 use ringfence::setup::Setup;
-use ringfence::tools::{Executors, OpenTools, ToolResult, Tools};
-use ringfence_docker::testing::{FULL, TestEngine};
+use ringfence::tools::{CodeImage, Language, Languages, OpenTools, ToolResult, Tools};
+use ringfence_docker::testing::{BUSYBOX, FULL, TestEngine};
 use serde_json::{Value, json};
 
 use super::support::Room;
@@ -224,43 +222,82 @@ async fn an_mcp_client_whose_provider_is_docker_works_in_a_container() {
     assert!(removed.stdout.starts_with("removed: ringfence-sbx-agent-main"), "{removed:?}");
 }
 
+/// The tools of a session in the local fence whose code goes where its risk says.
+fn strict(engine: &TestEngine, room: &Room, more: Value, languages: Languages) -> Tools {
+    let mut config = json!({ "safety": { "codeSandbox": "strict" } });
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let call: ConfigFile = serde_json::from_value(config).unwrap();
+    let mut env: ringfence::config::EnvMap = [("HOME", &room.home), ("RINGFENCE_HOME", &room.ringfence_home)]
+        .map(|(name, path)| (name.into(), path.clone().into_os_string()))
+        .into();
+    env.insert("DOCKER_HOST".into(), engine.host().into());
+    env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
+    let setup = Arc::new(Setup::load(&room.project, env, call, None).unwrap());
+    let service = Some(Arc::new(AutoApprove) as _);
+    let reader = Some(Arc::new(ringfence::gate::InProcess) as _);
+    OpenTools { service, languages, code_reader: reader, ..OpenTools::default() }.open(&setup).unwrap()
+}
+
+fn nothing_is_left(engine: &TestEngine, room: &Room) {
+    let mark = format!("label=ringfence.workspace={}", room.project.display());
+    let left = engine.docker(&["ps", "-aq", "--filter", &mark]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "all are removed");
+}
+
 /// Safe code stays in the local fence; other code has a container for itself, which is gone afterwards.
 #[test]
 fn risky_code_has_a_container_of_its_own() {
     let Some(engine) = TestEngine::shared() else { return };
     let room = Room::new();
-    let env = [("HOME", &room.home), ("RINGFENCE_HOME", &room.ringfence_home)]
-        .map(|(name, path)| (name.into(), path.clone().into_os_string()));
-    let env: ringfence::config::EnvMap = env.into();
-    let container = json!({
-        "provider": "docker", "workspaceAccess": "rw",
-        "docker": { "image": FULL, "memory": "256M" },
-        "providerOptions": { "engine": engine.host(), "life": "simple" },
-    });
-    let container = serde_json::from_value(container).unwrap();
-    let container = Setup::load(&room.project, env.clone(), container, None).unwrap();
-    let managed = ManagerOptions { is_ephemeral: true, ..ManagerOptions::new(&container, |_| ()) };
-    let manager = Manager::new(container, built_in().unwrap(), managed);
-    let docker = Managed::new(Arc::new(manager), "code");
-    let setup = Arc::new(Setup::load(&room.project, env, ConfigFile::default(), None).unwrap());
-    let options = OpenTools {
-        service: Some(Arc::new(AutoApprove)),
-        executors: Some(Executors { docker: Some(Arc::new(docker)), ..Executors::default() }),
-        ..OpenTools::default()
-    };
-    let tools = options.open(&setup).unwrap();
+    let image = json!({ "docker": { "image": FULL, "memory": "256M" } });
+    let tools = strict(&engine, &room, image, Languages::default());
     let run = |code: &str| tools.call("run_code", &json!({ "language": "shell", "code": code }));
     let safe = run("pwd");
     assert_eq!(safe.data["sandboxType"], "subprocess", "{safe:?}");
     assert_eq!(safe.stdout.trim_end(), room.project.to_str().unwrap());
-    let risky = run("mkdir -p out; mv out made; hostname > made/name; pwd");
+    let risky = run("mkdir -p out; mv out made; hostname > made/name; pwd; cat /sys/fs/cgroup/memory.max");
     assert_eq!((&risky.data["sandboxType"], risky.ok), (&json!("docker"), true), "{risky:?}");
-    assert_eq!(risky.stdout, "/workspace\n");
+    assert_eq!(risky.stdout, format!("/workspace\n{}\n", 256 << 20));
     assert_eq!(risky.data["filesCreated"], json!(["made/name"]), "{risky:?}");
     let name = std::fs::read_to_string(room.project.join("made/name")).unwrap();
     assert_ne!(name, std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap());
     tools.dispose();
-    let mark = format!("label=ringfence.workspace={}", room.project.display());
-    let left = engine.docker(&["ps", "-aq", "--filter", &mark]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+    nothing_is_left(&engine, &room);
+}
+
+/// Where nobody chose an image, each language has its own, and its own command.
+#[test]
+fn code_runs_in_the_image_of_its_language_and_nothing_is_left() {
+    let Some(engine) = TestEngine::shared() else { return };
+    let room = Room::new();
+    let mut languages = Languages::default();
+    for (name, image, command) in [
+        ("python", FULL, ["python3", "-"]),
+        ("shell", BUSYBOX, ["sh", "-s"]),
+        ("awk", BUSYBOX, ["awk", "-f-"]),
+        ("none", "example/none:1", ["x", "-"]),
+    ] {
+        let command = command.map(str::to_owned).to_vec();
+        let container = Some(CodeImage { image: image.to_owned(), command: command.clone() });
+        languages.add(name, Language { command, extension: String::new(), container }).unwrap();
+    }
+    let tools = strict(&engine, &room, json!({}), languages);
+    let run = |language: &str, code: &str, timeout: u64| {
+        let arguments =
+            json!({ "language": language, "code": code, "timeout": timeout, "sandbox": "docker" });
+        tools.call("run_code", &arguments)
+    };
+    let result = run("python", "import sys; print(6 * 7); open('made', 'w').write('x'); sys.exit(4)", 60);
+    assert_eq!((result.stdout.as_str(), result.exit_code), ("42\n", Some(4)), "{result:?}");
+    assert_eq!(result.data["sandboxType"], "docker");
+    assert!(room.project.join("made").exists());
+    let result = run("shell", "x=7; echo $((6 * x)); readlink -f /bin/ls", 60);
+    assert_eq!(result.stdout, "42\n/usr/bin/busybox\n", "{result:?}");
+    assert_eq!(run("awk", "BEGIN { print 6 * 7 }", 60).stdout, "42\n");
+    let late = run("shell", "while :; do :; done", 1);
+    assert_eq!(late.error_kind, Some(ErrorKind::Timeout), "{late:?}");
+    let none = run("none", "x", 60);
+    assert_eq!(none.error_kind, Some(ErrorKind::NotFound), "{none:?}");
+    tools.dispose();
+    nothing_is_left(&engine, &room);
 }

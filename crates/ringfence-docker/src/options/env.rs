@@ -2,6 +2,7 @@
 
 use ringfence_model::config::DockerSection;
 use ringfence_model::environment::is_withheld;
+use serde::Deserialize;
 
 use super::refusal::Findings;
 
@@ -11,7 +12,8 @@ const LONGEST_USUAL: usize = 32 * 1024;
 const LOOKS_ENCODED: usize = 80;
 
 /// Which variables a container may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum EnvRules {
     /// All that do not look like secrets.
     #[default]

@@ -13,8 +13,8 @@ use super::limits::LimitsSetting;
 use super::object::{objects_only, written_as_derived};
 use super::setting::{Seconds, Setting, Text};
 use super::words::{
-    Ask, ConfirmFrom, GateMode, Launcher, ModeWord, OsMode, Precision, Profile, SafetyMode, Scope,
-    SessionMode, Strictness, WorkspaceAccess,
+    Ask, CodeSandbox, ConfirmFrom, GateMode, Launcher, ModeWord, OsMode, Precision, Profile, SafetyMode,
+    Scope, SessionMode, Strictness, WorkspaceAccess,
 };
 use crate::{Access, PolicyMode};
 
@@ -289,6 +289,9 @@ pub struct SafetySection {
     /// From which risk on a person confirms what no check objects to.
     #[serde(alias = "confirm_from")]
     pub confirm_from: Setting<ConfirmFrom>,
+    /// Where `run_code` runs code, by how risky it is.
+    #[serde(alias = "code_sandbox")]
+    pub code_sandbox: Setting<CodeSandbox>,
     /// How long a question waits for its answer; no answer is a refusal.
     #[serde(alias = "approval_timeout_ms")]
     pub approval_timeout_ms: Setting<std::num::NonZeroU64>,
@@ -300,6 +303,12 @@ pub struct SafetySection {
 pub struct ToolsSection {
     pub allow: Texts,
     pub deny: Texts,
+    /// How many calls one run of an agent may make; refused ones are not counted.
+    #[serde(alias = "max_steps")]
+    pub max_steps: Setting<std::num::NonZeroU64>,
+    /// How many seconds one run of an agent may take.
+    #[serde(alias = "max_seconds")]
+    pub max_seconds: Setting<std::num::NonZeroU64>,
 }
 
 /// When unused sandboxes are removed; 0 turns that test off.

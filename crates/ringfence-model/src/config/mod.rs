@@ -5,7 +5,6 @@
 //! on reading ([`aliases`]), never written.
 
 pub mod aliases;
-mod builder;
 mod containers;
 mod file;
 mod limits;
@@ -15,7 +14,6 @@ mod resolved;
 mod setting;
 mod words;
 
-pub use builder::SandboxBuilder;
 pub use containers::{BrowserSection, DockerSection};
 pub use file::{
     AgentSection, BubblewrapSection, ConfigFile, FilesystemSection, NetworkSection, OsSection,
@@ -24,11 +22,10 @@ pub use file::{
 pub use limits::{LimitRow, LimitsSection, LimitsSetting};
 pub use local::{LocalOptions, LocalSection, SeatbeltOptions};
 pub use resolved::{
-    AgentSandbox, BubblewrapConfig, Entry, OsConfig, Prune, SafetyConfig, SandboxConfig, SeatbeltConfig,
-    ToolLists, ValidationContext, command_matches,
+    BubblewrapConfig, Entry, OsConfig, Prune, SafetyConfig, SandboxConfig, SeatbeltConfig, ToolLists,
 };
 pub use setting::{Positive, Seconds, Setting, Size, Text};
 pub use words::{
-    Ask, ConfirmFrom, GateMode, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision, Profile,
-    SafetyMode, Scope, SessionMode, Strictness, WorkspaceAccess,
+    Ask, CodeSandbox, ConfirmFrom, GateMode, Launcher, LimitsPreset, Mode, ModeWord, OsMode, Precision,
+    Profile, SafetyMode, Scope, SessionMode, Strictness, WorkspaceAccess,
 };

@@ -9,10 +9,10 @@ use super::containers::{BrowserSection, DockerSection};
 use super::file::PermanentGrant;
 use super::setting::Text;
 use super::words::{
-    Ask, ConfirmFrom, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope, SessionMode,
-    Strictness, WorkspaceAccess,
+    Ask, CodeSandbox, ConfirmFrom, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope,
+    SessionMode, Strictness, WorkspaceAccess,
 };
-use crate::{Limits, NetworkPolicy, PolicyMode, RuleLayer, RuleSource};
+use crate::{Limits, PolicyMode, RuleLayer, RuleSource};
 
 /// An entry of a list, as it was written, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -145,6 +145,7 @@ pub struct SafetyConfig {
     pub tool_allowlist: Vec<Entry>,
     pub tool_denylist: Vec<Entry>,
     pub confirm_from: ConfirmFrom,
+    pub code_sandbox: CodeSandbox,
     pub approval_timeout_ms: u64,
 }
 
@@ -158,17 +159,22 @@ impl Default for SafetyConfig {
             tool_allowlist: vec![],
             tool_denylist: vec![],
             confirm_from: ConfirmFrom::default(),
+            code_sandbox: CodeSandbox::default(),
             approval_timeout_ms: 60_000,
         }
     }
 }
 
-/// None: the built-in list of the tool policy.
+/// Which tools an agent has, and how much it may do with them. No list: the built-in one of the tool policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolLists {
     pub allow: Option<Vec<Entry>>,
     pub deny: Option<Vec<Entry>>,
+    /// None: as many as it likes.
+    pub max_steps: Option<u64>,
+    /// None: as long as it likes.
+    pub max_seconds: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -182,30 +188,6 @@ impl Default for Prune {
     fn default() -> Self {
         Self { idle_hours: 24, max_age_days: 7 }
     }
-}
-
-/// What an agent host needs to know about one agent's sandbox.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AgentSandbox {
-    pub mode: SessionMode,
-    pub scope: Scope,
-    pub workspace_access: WorkspaceAccess,
-    pub workspace_root: Option<String>,
-    pub docker: DockerSection,
-    pub browser: BrowserSection,
-    pub tools: ToolLists,
-    pub prune: Prune,
-}
-
-/// What the checks of a command's text may let through.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ValidationContext {
-    pub strictness: Strictness,
-    pub allow_chaining: bool,
-    pub allow_background: bool,
-    pub working_dir: Option<String>,
-    pub blocked_commands: Vec<String>,
 }
 
 impl Default for SandboxConfig {
@@ -256,105 +238,4 @@ impl Default for SandboxConfig {
             prune: Prune::default(),
         }
     }
-}
-
-impl SandboxConfig {
-    /// For small tasks: restricted, two minutes, standard limits.
-    #[must_use]
-    pub fn restricted() -> Self {
-        let limits = Limits { timeout_ms: Some(120_000), ..Limits::standard() };
-        Self { limits, ..Self::default() }
-    }
-
-    /// Reads everything that is not denied, writes nothing outside the project, asks for a network.
-    #[must_use]
-    pub fn permissive() -> Self {
-        Self {
-            mode: Mode::Permissive,
-            allow_read: vec![Entry::by_call("/")],
-            allow_network: true,
-            validation_strictness: Strictness::Minimal,
-            limits: Limits { timeout_ms: Some(300_000), ..Limits::permissive() },
-            ..Self::default()
-        }
-    }
-
-    /// Reads and writes in one directory only; no network, tight limits, half a minute.
-    #[must_use]
-    pub fn strict(working_dir: impl Into<String>) -> Self {
-        let dir = working_dir.into();
-        Self {
-            mode: Mode::Strict,
-            allow_read: vec![Entry::by_call(&*dir)],
-            allow_write: vec![Entry::by_call(&*dir)],
-            working_dir: Some(dir),
-            validation_strictness: Strictness::Strict,
-            strict_sensitive_files: true,
-            limits: Limits { timeout_ms: Some(30_000), ..Limits::strict() },
-            ..Self::default()
-        }
-    }
-
-    /// The part an agent host works with, each field with its default.
-    #[must_use]
-    pub fn agent_sandbox(&self) -> AgentSandbox {
-        AgentSandbox {
-            mode: self.sessions.unwrap_or(SessionMode::Off),
-            scope: self.scope,
-            workspace_access: self.workspace_access.unwrap_or(WorkspaceAccess::None),
-            workspace_root: self.workspace_root.clone(),
-            docker: self.docker.clone(),
-            browser: self.browser.clone(),
-            tools: self.tools.clone(),
-            prune: self.prune,
-        }
-    }
-
-    /// Whether the lists let this command through: never when it is blocked; otherwise when it is allowed,
-    /// or when nothing in particular is. A quick look at one simple command; the gate judges whole lines.
-    #[must_use]
-    pub fn is_command_allowed(&self, command: &str) -> bool {
-        let listed = |list: &[Entry]| list.iter().any(|entry| command_matches(&entry.text, command));
-        !listed(&self.blocked_commands)
-            && (self.allowed_commands.is_empty() || listed(&self.allowed_commands))
-    }
-
-    /// Whether this host may be reached, as [`NetworkPolicy::refusal_of_host`] answers it.
-    #[must_use]
-    pub fn is_host_allowed(&self, host: &str) -> bool {
-        let texts = |list: &[Entry]| list.iter().map(|entry| entry.text.clone()).collect();
-        let policy = NetworkPolicy {
-            allow_network: self.allow_network && self.mode != Mode::Strict,
-            allowed_hosts: texts(&self.allowed_hosts),
-            blocked_hosts: texts(&self.blocked_hosts),
-            ..NetworkPolicy::default()
-        };
-        policy.refusal_of_host(host).is_none()
-    }
-
-    /// What the checks of a command's text may let through.
-    #[must_use]
-    pub fn to_validation_context(&self) -> ValidationContext {
-        let strict = self.validation_strictness == Strictness::Strict;
-        ValidationContext {
-            strictness: self.validation_strictness,
-            allow_chaining: !strict,
-            allow_background: !strict,
-            working_dir: self.working_dir.clone(),
-            blocked_commands: self.blocked_commands.iter().map(|entry| entry.text.clone()).collect(),
-        }
-    }
-}
-
-/// Whether `pattern`, taken as words, is how `command` begins. The program is compared by its base name.
-#[must_use]
-pub fn command_matches(pattern: &str, command: &str) -> bool {
-    let mut words = command.split_whitespace();
-    let mut wanted = pattern.split_whitespace();
-    let (Some(program), Some(word)) = (wanted.next(), words.next()) else { return false };
-    let base_name = word.rsplit('/').next().unwrap_or(word);
-    if program != word && program != base_name {
-        return false;
-    }
-    wanted.all(|want| words.next() == Some(want))
 }

@@ -235,6 +235,21 @@ pub enum GateMode {
     Required,
 }
 
+/// Where `run_code` runs code, by how risky it is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum CodeSandbox {
+    /// All of it in the session's own sandbox.
+    #[default]
+    Own,
+    /// Where its risk suggests: what is safe in the session's own sandbox, what is not in a container.
+    Permissive,
+    /// The same, and whatever is not safe in a container, whatever its risk suggests.
+    Strict,
+}
+
 /// From which risk on a person confirms what no check objects to.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,

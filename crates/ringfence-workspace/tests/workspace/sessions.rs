@@ -110,15 +110,17 @@ fn old_workspaces_are_cleaned_up_and_others_stay() {
     let held = sessions.session("held", Mode::ReadWrite).unwrap();
     std::fs::create_dir(base.path().join("not-ours")).unwrap();
 
-    assert!(sessions.clean_up(now_ms() + 23 * HOUR).unwrap().removed.is_empty());
-    let outcome = sessions.clean_up(now_ms() + 25 * HOUR).unwrap();
+    assert!(sessions.clean_up(now_ms() + 23 * HOUR, &|_| false).unwrap().removed.is_empty());
+    let outcome = sessions.clean_up(now_ms() + 25 * HOUR, &|_| false).unwrap();
     assert_eq!(outcome.removed, [session_slug("idle")]);
     assert_eq!(outcome.in_use, [session_slug("held")]);
     assert_eq!(names_in(&base.path()), [".keys".to_owned(), session_slug("held"), "not-ours".to_owned()]);
     assert_eq!(names_in(&base.path().join(".keys")), [session_slug("held")]);
     assert!(held.exists(p("code")));
     drop(held);
-    assert_eq!(sessions.clean_up(now_ms() + 25 * HOUR).unwrap().removed.len(), 1);
+    let outcome = sessions.clean_up(now_ms() + 25 * HOUR, &|name| name == session_slug("held")).unwrap();
+    assert_eq!((outcome.removed.len(), outcome.in_use), (0, vec![session_slug("held")]));
+    assert_eq!(sessions.clean_up(now_ms() + 25 * HOUR, &|_| false).unwrap().removed.len(), 1);
 }
 
 #[test]
@@ -129,9 +131,9 @@ fn a_change_deep_inside_keeps_a_workspace() {
     let place = sessions.session("s", Mode::ReadWrite).unwrap().host_path().to_owned();
     std::thread::sleep(Duration::from_millis(400));
     std::fs::write(place.join("code/x"), "").unwrap();
-    assert!(sessions.clean_up(now_ms()).unwrap().removed.is_empty());
+    assert!(sessions.clean_up(now_ms(), &|_| false).unwrap().removed.is_empty());
     std::thread::sleep(Duration::from_millis(400));
-    assert_eq!(sessions.clean_up(now_ms()).unwrap().removed.len(), 1);
+    assert_eq!(sessions.clean_up(now_ms(), &|_| false).unwrap().removed.len(), 1);
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn many_threads_open_clean_and_remove_at_once() {
                     assert_eq!(workspace.read(p("code/x")).unwrap(), b"1");
                     drop(workspace);
                     if round % 5 == 0 {
-                        let outcome = sessions.clean_up(now_ms() + 25 * HOUR).unwrap();
+                        let outcome = sessions.clean_up(now_ms() + 25 * HOUR, &|_| false).unwrap();
                         assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
                     }
                 }

@@ -4,6 +4,7 @@
 //! back to its plain default, whatever a preset below says.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use ringfence_model::config::{
@@ -341,11 +342,13 @@ impl Merge {
             tool_allowlist,
             tool_denylist,
             confirm_from,
+            code_sandbox,
             approval_timeout_ms,
         } = safety;
         self.set(o, "safety.gate", gate, |c| &mut c.safety.gate);
         self.set(o, "safety.mode", mode, |c| &mut c.safety.mode);
         self.set(o, "safety.confirmFrom", confirm_from, |c| &mut c.safety.confirm_from);
+        self.set(o, "safety.codeSandbox", code_sandbox, |c| &mut c.safety.code_sandbox);
         let lists: [(_, _, _, Target<Vec<Entry>>); 4] = [
             ("safety.allowlist", "safety/allowlist", allowlist, |c| &mut c.safety.allowlist),
             ("safety.denylist", "safety/denylist", denylist, |c| &mut c.safety.denylist),
@@ -357,7 +360,7 @@ impl Merge {
         for (key, path, texts, target) in lists {
             self.list(o, key, path, texts, target);
         }
-        let timeout = approval_timeout_ms.map(std::num::NonZeroU64::get);
+        let timeout = approval_timeout_ms.map(NonZeroU64::get);
         self.set(o, "safety.approvalTimeoutMs", timeout, |c| &mut c.safety.approval_timeout_ms);
     }
 
@@ -394,7 +397,9 @@ impl Merge {
 
     /// The closest layer that has a list decides.
     fn tools(&mut self, o: &Origin<'_>, tools: ToolsSection) {
-        let ToolsSection { allow, deny } = tools;
+        let ToolsSection { allow, deny, max_steps, max_seconds } = tools;
+        self.set(o, "tools.maxSteps", max_steps.map(counted), |c| &mut c.tools.max_steps);
+        self.set(o, "tools.maxSeconds", max_seconds.map(counted), |c| &mut c.tools.max_seconds);
         if let Some(allow) = allow {
             self.config.tools.allow = Some(entries(o, "tools.allow", "tools/allow", allow));
         }
@@ -402,6 +407,11 @@ impl Merge {
             self.config.tools.deny = Some(entries(o, "tools.deny", "tools/deny", deny));
         }
     }
+}
+
+/// A number of something that has no bound without one.
+pub(super) fn counted(most: NonZeroU64) -> Option<u64> {
+    Some(most.get())
 }
 
 /// The texts of a list, each with its own line.

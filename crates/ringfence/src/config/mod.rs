@@ -1,8 +1,8 @@
 //! The configuration: one file `sandbox.json` in ringfence's home, sections for agents in it, a file of the
 //! project's own that may only tighten, presets below and the call above.
 //!
-//! [`load`] merges all of it and never reads the process's own environment; [`Loaded::policy`] turns the
-//! result into the policy of a sandbox; [`check`] finds everything that is wrong with a file;
+//! `load` merges all of it and never reads the process's own environment; [`Loaded::policy`] turns the
+//! result into the policy of a sandbox; `check` finds everything that is wrong with a file;
 //! [`Loaded::show`] says where each value came from; [`add_permanent_grant`] writes what a person granted
 //! for good.
 
@@ -29,7 +29,7 @@ pub use diagnostic::{Diagnostic, DiagnosticKind, Severity};
 pub use expand::{EnvMap, Expanded, Expander};
 pub use grants::{Change, add_permanent_grant, permanent_grants, revoke_permanent_grant};
 pub use load::{BadFile, HOME_VARIABLE, LoadOptions, Loaded, load, ringfence_home};
-pub use policy::{PolicyInputs, is_path_readable, is_path_writable, policy};
+pub use policy::{PolicyInputs, policy};
 pub use ringfence_model::config::*;
 pub use rules::add_rule;
 pub use show::Shown;

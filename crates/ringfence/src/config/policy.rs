@@ -7,8 +7,8 @@ use ringfence_model::config::{Entry, Mode, PermanentGrant, SandboxConfig, Worksp
 use ringfence_model::environment::DEFAULT_PASS;
 use ringfence_model::sensitive::SENSITIVE_NAMES;
 use ringfence_model::{
-    Access, Environment, Filesystem, Grant, GrantScope, NetworkPolicy, PathPattern, PathRule, Policy,
-    RuleLayer, RuleSource,
+    Environment, Filesystem, Grant, GrantScope, NetworkPolicy, PathPattern, PathRule, Policy, RuleLayer,
+    RuleSource,
 };
 
 use super::builtin::{BLOCKED_PORTS, Platform, Row};
@@ -55,18 +55,6 @@ pub fn policy(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Policy {
         config.allow_network = false;
     }
     build(&config, inputs, RuleSource::layer(RuleLayer::Call).with_key("workingDir"))
-}
-
-/// Whether the policy of this configuration lets `path` (absolute, symbolic links resolved) be read.
-#[must_use]
-pub fn is_path_readable(config: &SandboxConfig, path: &Path, inputs: &PolicyInputs<'_>) -> bool {
-    policy(config, inputs).filesystem.decide(path, Access::Read).allowed()
-}
-
-/// Whether the policy of this configuration lets `path` (absolute, symbolic links resolved) be written.
-#[must_use]
-pub fn is_path_writable(config: &SandboxConfig, path: &Path, inputs: &PolicyInputs<'_>) -> bool {
-    policy(config, inputs).filesystem.decide(path, Access::Write).allowed()
 }
 
 fn build(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: RuleSource) -> Policy {

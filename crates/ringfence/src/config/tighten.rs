@@ -8,7 +8,7 @@ use ringfence_model::config::{
 };
 
 use super::diagnostic::DiagnosticKind;
-use super::merge::{Merge, Origin, append, entries, limit_key};
+use super::merge::{Merge, Origin, append, counted, entries, limit_key};
 
 const ONLY_TIGHTER: &str = "ignored: a project's file may only tighten the policy";
 
@@ -279,12 +279,15 @@ impl Merge {
             tool_allowlist,
             tool_denylist,
             confirm_from,
+            code_sandbox,
             approval_timeout_ms,
         } = safety;
         self.stricter(o, "safety.gate", gate, |c| &mut c.safety.gate, Ord::max);
         self.stricter(o, "safety.mode", mode, |c| &mut c.safety.mode, Ord::max);
         let confirm: Target<_> = |c| &mut c.safety.confirm_from;
         self.stricter(o, "safety.confirmFrom", confirm_from, confirm, Ord::max);
+        let code: Target<_> = |c| &mut c.safety.code_sandbox;
+        self.stricter(o, "safety.codeSandbox", code_sandbox, code, Ord::max);
         self.list(o, "safety.denylist", "safety/denylist", denylist, |c| &mut c.safety.denylist);
         self.list(o, "safety.toolDenylist", "safety/toolDenylist", tool_denylist, |c| {
             &mut c.safety.tool_denylist
@@ -307,7 +310,10 @@ impl Merge {
     /// `deny` adds to the list that decides; `allow` cannot be told to be narrower without the groups and
     /// wildcards of the tool policy, so it is the user's alone.
     fn tighten_tools(&mut self, o: &Origin<'_>, tools: ToolsSection) {
-        let ToolsSection { allow, deny } = tools;
+        let ToolsSection { allow, deny, max_steps, max_seconds } = tools;
+        let (steps, seconds) = (max_steps.map(counted), max_seconds.map(counted));
+        self.stricter(o, "tools.maxSteps", steps, |c| &mut c.tools.max_steps, fewer);
+        self.stricter(o, "tools.maxSeconds", seconds, |c| &mut c.tools.max_seconds, fewer);
         if allow.is_some() {
             self.widens(o, "tools/allow");
         }
@@ -352,6 +358,11 @@ impl Merge {
             }
         }
     }
+}
+
+/// None is no bound at all.
+fn fewer(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).min()
 }
 
 fn restricted_wins(a: PolicyMode, b: PolicyMode) -> PolicyMode {

@@ -1,6 +1,6 @@
 //! Listing and removing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringfence_fence::{Lasting, LastingSandbox, SandboxStatus};
@@ -9,6 +9,9 @@ use ringfence_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use super::register::ends_with_process;
+use crate::containers;
+use crate::manager::workspace_root;
+use crate::setup::Setup;
 
 /// A sandbox that is registered, or found without being so.
 #[derive(Debug, Clone, Serialize)]
@@ -52,12 +55,22 @@ pub enum Removal {
 pub struct Housekeeper {
     ledger: Mutex<Ledger>,
     lasting: Vec<Arc<dyn Lasting>>,
+    /// Where sessions have directories of their own.
+    workspaces: Option<PathBuf>,
 }
 
 impl Housekeeper {
     /// Opens the register in that ledger.
     pub fn open(ledger: &Path) -> Result<Self> {
-        Ok(Self { ledger: Mutex::new(Ledger::open(ledger)?), lasting: vec![] })
+        Ok(Self { ledger: Mutex::new(Ledger::open(ledger)?), lasting: vec![], workspaces: None })
+    }
+
+    /// For everything that a configuration makes: containers, where there is an engine, and directories of sessions.
+    pub fn of(setup: &Setup) -> Result<Self> {
+        let (config, ledger) = (&setup.loaded.config, setup.ledger_path());
+        let root = workspace_root(config, &setup.home, &setup.ringfence_home)?;
+        let keeper = Self::open(&ledger)?.with_workspaces(root);
+        Ok(containers::looked_after(keeper, &ledger, &setup.env, &config.provider_options))
     }
 
     /// Looks after the sandboxes of one more provider.
@@ -65,6 +78,17 @@ impl Housekeeper {
     pub fn with(mut self, lasting: Arc<dyn Lasting>) -> Self {
         self.lasting.push(lasting);
         self
+    }
+
+    /// Looks after the directories of sessions below that one too.
+    #[must_use]
+    pub fn with_workspaces(mut self, root: PathBuf) -> Self {
+        self.workspaces = Some(root);
+        self
+    }
+
+    pub(super) fn workspaces(&self) -> Option<&Path> {
+        self.workspaces.as_deref()
     }
 
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {

@@ -1,11 +1,14 @@
 //! Old sandboxes go, forgotten ones are found.
 
+use std::time::Duration;
+
 use ringfence_ledger::{
     Adoption, FoundSandbox, NewSandbox, PrunePolicy, PruneReason, RemovalGuard, Sandbox, SandboxFilter,
     SandboxKind, now_ms,
 };
 use ringfence_model::config::Prune;
 use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_workspace::{SessionOptions, Sessions, session_slug};
 
 use super::keeper::Housekeeper;
 
@@ -30,6 +33,8 @@ pub struct Swept {
     pub adopted: Vec<Sandbox>,
     /// They were registered, and not there.
     pub gone: Vec<Sandbox>,
+    /// Directories of sessions that nobody used any more, by name.
+    pub workspaces: Vec<String>,
     /// Providers that could not be asked, or are not here.
     pub problems: Vec<Error>,
 }
@@ -84,7 +89,29 @@ impl Housekeeper {
                 Err(error) => swept.failed.push((sandbox, error)),
             }
         }
+        self.clean_up_workspaces(prune, &mut swept)?;
         Ok(swept)
+    }
+
+    /// Removes directories of sessions in which nothing has changed for as long as a sandbox may be idle. Those of sandboxes
+    /// that are still there stay with them.
+    fn clean_up_workspaces(&self, prune: Prune, swept: &mut Swept) -> Result<()> {
+        let Some(root) = self.workspaces().filter(|root| prune.idle_hours > 0 && root.is_dir()) else {
+            return Ok(());
+        };
+        let rows = self.ledger().sandboxes(&SandboxFilter::default())?;
+        let held: Vec<String> = rows.iter().map(|row| session_slug(&row.session_key)).collect();
+        let max_idle = Duration::from_millis(policy(prune).idle_ms);
+        let sessions = Sessions::open(root, SessionOptions { max_idle, ..SessionOptions::default() });
+        let now = i64::try_from(now_ms()).unwrap_or(i64::MAX);
+        match sessions.and_then(|sessions| sessions.clean_up(now, &|name| held.iter().any(|it| it == name))) {
+            Ok(cleaned) => {
+                swept.workspaces = cleaned.removed;
+                swept.problems.extend(cleaned.failed.into_iter().map(|(_, error)| error));
+            }
+            Err(error) => swept.problems.push(error),
+        }
+        Ok(())
     }
 
     /// Brings the register in line with what is there.

@@ -27,7 +27,7 @@ pub mod who;
 
 pub use context::SandboxContext;
 pub use core::{Manager, ManagerOptions, Warn};
-pub use place::Place;
+pub use place::{Place, root as workspace_root};
 pub use providers::built_in;
 pub use unfenced::Unfenced;
 pub use who::{RuntimeStatus, SessionRules};

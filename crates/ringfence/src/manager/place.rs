@@ -50,7 +50,7 @@ impl Place {
         if access != WorkspaceAccess::None {
             return Ok(Self { cwd: setup.project.clone(), access, warnings: vec![], own: None });
         }
-        let root = root(setup)?;
+        let root = root(config, &setup.home, &setup.ringfence_home)?;
         let agents = Workspace::open(&setup.project, WorkspaceOptions::default())?;
         let own = if scope_key == SHARED {
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root);
@@ -72,11 +72,13 @@ impl Place {
 
     /// The place where a scope would work, and what it sees there of the agent's workspace. Nothing is made.
     pub fn expected(setup: &Setup, scope_key: &str) -> Result<(PathBuf, WorkspaceAccess)> {
-        let access = access(&setup.loaded.config);
+        let config = &setup.loaded.config;
+        let own = || root(config, &setup.home, &setup.ringfence_home);
+        let access = access(config);
         let directory = match access {
             WorkspaceAccess::Rw | WorkspaceAccess::Ro => setup.project.clone(),
-            WorkspaceAccess::None if scope_key == SHARED => root(setup)?,
-            WorkspaceAccess::None => root(setup)?.join(session_slug(scope_key)),
+            WorkspaceAccess::None if scope_key == SHARED => own()?,
+            WorkspaceAccess::None => own()?.join(session_slug(scope_key)),
         };
         Ok((directory, access))
     }
@@ -90,6 +92,12 @@ impl Place {
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.own.is_some()
+    }
+
+    /// How many bytes its directory may hold; none where that is the project, which is not ours to limit.
+    #[must_use]
+    pub fn quota_bytes(&self) -> Option<u64> {
+        self.is_own().then_some(SessionOptions::default().quota_bytes)
     }
 
     /// Opens its own directory to `policy`, which was made without.
@@ -118,12 +126,13 @@ fn access(config: &SandboxConfig) -> WorkspaceAccess {
     config.workspace_access.unwrap_or(usual)
 }
 
-fn root(setup: &Setup) -> Result<PathBuf> {
-    let Some(root) = &setup.loaded.config.workspace_root else {
-        return Ok(setup.ringfence_home.join("sandboxes"));
+/// Where sessions have directories of their own: `workspaceRoot`, or below ringfence's home.
+pub fn root(config: &SandboxConfig, home: &Path, ringfence_home: &Path) -> Result<PathBuf> {
+    let Some(root) = &config.workspace_root else {
+        return Ok(ringfence_home.join("sandboxes"));
     };
     let root = match root.strip_prefix("~/") {
-        Some(below) => setup.home.join(below),
+        Some(below) => home.join(below),
         None => PathBuf::from(root),
     };
     if root.is_absolute() {

@@ -7,11 +7,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`request`] | the question: [`Permission`], its options, its key |
-//! | [`answer`] | the reply: a decision, a text for the agent, edited code |
-//! | [`service`] | who answers: automatic ones, functions, rules, the terminal |
-//! | [`mailbox`] | questions that wait for answers from elsewhere |
-//! | [`letterbox`] | the same between processes: answers from another terminal |
+//! | `request` | the question: [`Permission`], its options, its key |
+//! | `answer` | the reply: a decision, a text for the agent, edited code |
+//! | `service` | who answers: automatic ones, functions, rules, the terminal |
+//! | `mailbox` | questions that wait for answers from elsewhere |
+//! | `letterbox` | the same between processes: answers from another terminal |
 //! | `keep` | grants that last: written to the user's own file |
 //!
 //! **Invariant:** no service, no answer in time, or an answer that cannot be read is a refusal.

@@ -70,6 +70,11 @@ pub enum SessionEvent {
         error_kind: ErrorKind,
         message: String,
         retryable: bool,
+        /// Where everything of the run is recorded: the ledger, and the session's name in it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wal_locator: Option<String>,
+        /// What led to it.
+        details: Value,
     },
     RunCancelled {
         message: String,
@@ -109,15 +114,17 @@ impl SessionEvent {
         }
     }
 
-    pub(crate) fn of_end(ended: &Ended) -> Self {
+    pub(crate) fn of_end(ended: &Ended, wal_locator: Option<String>) -> Self {
+        let (message, details) = (ended.message.clone(), ended.details.clone());
         match ended.error_kind {
-            ErrorKind::Cancelled => Self::RunCancelled { message: ended.message.clone() },
-            error_kind => Self::RunFailed { error_kind, message: ended.message.clone(), retryable: false },
+            ErrorKind::Cancelled => Self::RunCancelled { message },
+            error_kind => Self::RunFailed { error_kind, message, retryable: false, wal_locator, details },
         }
     }
 
     /// As it is remembered: what a command printed is not, only how much it was.
-    pub(crate) fn record(&self) -> Option<Value> {
+    #[must_use]
+    pub fn without_output(&self) -> Option<Value> {
         let mut body = match self {
             Self::Output { .. } => return None,
             event => serde_json::to_value(event).ok()?,

@@ -12,6 +12,7 @@ use ringfence_model::config::Ask;
 use ringfence_model::{Access, Decision, ErrorKind, Grant, GrantScope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::event::SessionEvent;
 use super::recorder::{Call, Recorder};
@@ -46,6 +47,17 @@ impl Outcome {
     pub fn allows(&self) -> bool {
         self.answer.decision.allows()
     }
+
+    /// What became of a question that was not answered with yes; none where nobody was asked.
+    #[must_use]
+    pub fn cause(&self) -> Option<ErrorKind> {
+        match self.reason {
+            _ if self.allows() => None,
+            Reason::Timeout => Some(ErrorKind::ConfirmationTimeout),
+            Reason::Provider | Reason::Cached => Some(ErrorKind::ConfirmationRejected),
+            Reason::NoProvider | Reason::Never => None,
+        }
+    }
 }
 
 /// Why a run is over.
@@ -54,6 +66,16 @@ impl Outcome {
 pub struct Ended {
     pub error_kind: ErrorKind,
     pub message: String,
+    /// What led to it: the call, its tool, and the question or the budget.
+    pub details: Value,
+}
+
+impl Ended {
+    /// For that reason.
+    #[must_use]
+    pub fn new(error_kind: ErrorKind, message: impl Into<String>, details: Value) -> Self {
+        Self { error_kind, message: message.into(), details }
+    }
 }
 
 /// The one place where questions are asked. Shared by everything of a session.
@@ -82,7 +104,7 @@ struct State {
     /// The calls in which a key was refused.
     refused: HashMap<String, Vec<String>>,
     /// The person's words about a refusal in the call that runs, for the agent.
-    said: HashMap<String, Vec<(String, Answer)>>,
+    said: HashMap<String, Vec<(String, Outcome)>>,
     ended: Option<Ended>,
 }
 
@@ -162,7 +184,7 @@ impl Questions {
         }
         // A program that tries again within one command asks nobody again.
         let said = state.said.get(&call.id)?.iter().find(|(key, _)| *key == permission.key)?;
-        Some(Outcome { answer: said.1.clone(), reason: Reason::Cached })
+        Some(Outcome { reason: Reason::Cached, ..said.1.clone() })
     }
 
     fn answered(&self, permission: &Permission) -> (Outcome, String) {
@@ -197,6 +219,10 @@ impl Questions {
             self.recorder.decided(permission, call, answer, by);
         }
         let mut state = self.lock();
+        if !answer.decision.allows() {
+            let said = (permission.key.clone(), outcome.clone());
+            state.said.entry(call.id.clone()).or_default().push(said);
+        }
         match answer.decision {
             Decision::AllowOnce => {}
             Decision::AllowSession | Decision::AllowPermanent => match &permission.grant {
@@ -206,24 +232,21 @@ impl Questions {
                 None => {}
             },
             Decision::Deny => {
-                state.said.entry(call.id.clone()).or_default().push((permission.key.clone(), answer.clone()));
                 let calls = state.refused.entry(permission.key.clone()).or_default();
                 calls.push(call.id.clone());
                 let again = calls.len() > 1;
+                let details = details(permission, call);
                 if outcome.reason == Reason::NoProvider {
-                    self.end(
-                        &mut state,
-                        ErrorKind::ConfigError,
-                        "approval is needed, but there is nobody to ask",
-                    );
+                    let message = "approval is needed, but there is nobody to ask";
+                    self.end(&mut state, Ended::new(ErrorKind::ConfigError, message, details));
                 } else if again {
                     let message = format!("refused for the second time: {}", permission.resource);
-                    self.end(&mut state, ErrorKind::ApprovalDenied, &message);
+                    self.end(&mut state, Ended::new(ErrorKind::ApprovalDenied, message, details));
                 }
             }
             Decision::Abort => {
-                state.said.entry(call.id.clone()).or_default().push((permission.key.clone(), answer.clone()));
-                self.end(&mut state, ErrorKind::Cancelled, "a person ended the run");
+                let details = details(permission, call);
+                self.end(&mut state, Ended::new(ErrorKind::Cancelled, "a person ended the run", details));
             }
         }
         drop(state);
@@ -253,12 +276,11 @@ impl Questions {
         });
     }
 
-    fn end(&self, state: &mut State, error_kind: ErrorKind, message: &str) {
+    fn end(&self, state: &mut State, ended: Ended) {
         if state.ended.is_some() || !self.is_agents {
             return;
         }
-        let ended = Ended { error_kind, message: message.to_owned() };
-        self.recorder.emit(SessionEvent::of_end(&ended));
+        self.recorder.emit(SessionEvent::of_end(&ended, self.recorder.locator()));
         state.ended = Some(ended);
     }
 
@@ -269,14 +291,14 @@ impl Questions {
     }
 
     /// Ends the run from outside, such as by its budget or the agent itself.
-    pub fn end_run(&self, error_kind: ErrorKind, message: &str) {
-        self.end(&mut self.lock(), error_kind, message);
+    pub fn end_run(&self, ended: Ended) {
+        self.end(&mut self.lock(), ended);
     }
 
     /// Ends the run as planned: later calls are told so, and nothing failed.
     pub(crate) fn end_quietly(&self, message: &str) {
         let mut state = self.lock();
-        state.ended.get_or_insert(Ended { error_kind: ErrorKind::Cancelled, message: message.to_owned() });
+        state.ended.get_or_insert_with(|| Ended::new(ErrorKind::Cancelled, message, Value::Null));
     }
 
     /// Begins another run of the same session: what was granted stays, refusals are forgotten.
@@ -294,9 +316,9 @@ impl Questions {
     }
 
     /// Refusals of the person during a call. They are given once.
-    pub(crate) fn take_said(&self, call: &Call) -> Vec<Answer> {
+    pub(crate) fn take_said(&self, call: &Call) -> Vec<Outcome> {
         let said = self.lock().said.remove(&call.id).unwrap_or_default();
-        said.into_iter().map(|(_, answer)| answer).collect()
+        said.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     /// Questions of the fence may be on behalf of this call, until what is returned is dropped.
@@ -357,6 +379,11 @@ impl Questions {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn details(permission: &Permission, call: &Call) -> Value {
+    let (tool, resource) = (&permission.tool, &permission.resource);
+    json!({ "callId": call.id, "tool": tool, "approvalKey": permission.key, "resource": resource })
 }
 
 fn decided(permission: &Permission, call: &Call, answer: &Answer, reason: Reason) -> SessionEvent {

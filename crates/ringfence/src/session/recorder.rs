@@ -79,6 +79,7 @@ pub struct Recorder {
     redact: Arc<dyn Redact>,
     session_key: Option<String>,
     project: PathBuf,
+    ledger_path: PathBuf,
 }
 
 impl std::fmt::Debug for Recorder {
@@ -97,7 +98,15 @@ impl Recorder {
         session_key: Option<String>,
     ) -> Self {
         let redact = setup.secrets(secrets);
-        Self { listeners: Mutex::default(), ledger, redact, session_key, project: setup.project.clone() }
+        let (project, ledger_path) = (setup.project.clone(), setup.ledger_path());
+        Self { listeners: Mutex::default(), ledger, redact, session_key, project, ledger_path }
+    }
+
+    /// Where all of it is kept, with the session's name there; none where nothing is.
+    pub(crate) fn locator(&self) -> Option<String> {
+        self.ledger.as_ref()?;
+        let path = self.ledger_path.display();
+        Some(self.session_key.as_ref().map_or_else(|| path.to_string(), |key| format!("{path}#{key}")))
     }
 
     /// The session whose calls these are, where it has a name.
@@ -125,7 +134,7 @@ impl Recorder {
     }
 
     pub(crate) fn emit(&self, event: SessionEvent) {
-        if let (Some(ledger), Some(body)) = (&self.ledger, event.record()) {
+        if let (Some(ledger), Some(body)) = (&self.ledger, event.without_output()) {
             ledger.event(Event::now(event.name(), body));
         }
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -59,7 +59,7 @@ fn write(words: &[Word], body: Option<String>) -> Result<AgentCommand> {
         (None, []) | (Some(_), _) => return Err(usage(USAGE)),
         (None, words) => words.iter().map(Word::unescaped).collect::<Vec<_>>().join(" "),
     };
-    Ok(AgentCommand::Write(args::Write { path: file.text.clone(), content }))
+    Ok(AgentCommand::Write(args::Write { path: file.text.clone(), content, escalated: false }))
 }
 
 fn edit(words: &[Word]) -> Result<AgentCommand> {
@@ -68,7 +68,7 @@ fn edit(words: &[Word]) -> Result<AgentCommand> {
     let words = if all { &words[..words.len() - 1] } else { words };
     let [path, old, new] = words else { return Err(usage(USAGE)) };
     let (path, old, new) = (path.text.clone(), old.unescaped(), new.unescaped());
-    Ok(AgentCommand::Edit(args::Edit { path, old, new, all }))
+    Ok(AgentCommand::Edit(args::Edit { path, old, new, all, escalated: false }))
 }
 
 /// Whether the line is one simple command and nothing else; here-documents may follow it. None when it is not
@@ -185,7 +185,11 @@ mod tests {
     }
 
     fn written(path: &str, content: &str) -> AgentCommand {
-        AgentCommand::Write(args::Write { path: path.to_owned(), content: content.to_owned() })
+        AgentCommand::Write(args::Write {
+            path: path.to_owned(),
+            content: content.to_owned(),
+            escalated: false,
+        })
     }
 
     #[test]
@@ -222,7 +226,7 @@ mod tests {
     fn edit_takes_old_and_new() {
         let edit = |old: &str, new: &str, all| {
             let (path, old, new) = ("f".to_owned(), old.to_owned(), new.to_owned());
-            AgentCommand::Edit(args::Edit { path, old, new, all })
+            AgentCommand::Edit(args::Edit { path, old, new, all, escalated: false })
         };
         assert_eq!(parsed("edit f a b").unwrap(), edit("a", "b", false));
         assert_eq!(parsed(r#"edit f "a b" "c\nd" --all"#).unwrap(), edit("a b", "c\nd", true));

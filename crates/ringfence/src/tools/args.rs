@@ -152,6 +152,9 @@ pub(crate) struct Read {
 pub(crate) struct Write {
     pub path: String,
     pub content: String,
+    /// More is wanted than files of the workspace; a person is asked.
+    #[serde(default)]
+    pub escalated: bool,
 }
 
 /// Replaces text in a file.
@@ -165,6 +168,9 @@ pub(crate) struct Edit {
     /// Every occurrence, not only the first.
     #[serde(default)]
     pub all: bool,
+    /// More is wanted than files of the workspace; a person is asked.
+    #[serde(default)]
+    pub escalated: bool,
 }
 
 /// Applies a patch to several files: all of it or nothing.
@@ -173,6 +179,9 @@ pub(crate) struct Edit {
 pub(crate) struct ApplyPatch {
     /// From `*** Begin Patch` to `*** End Patch`.
     pub patch: String,
+    /// More is wanted than files of the workspace; a person is asked.
+    #[serde(default)]
+    pub escalated: bool,
 }
 
 /// Lists a directory.

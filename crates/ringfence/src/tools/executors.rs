@@ -3,12 +3,19 @@
 //! Without executors, `run_code` runs in the session's own workplace, which is a fence already. With them, the level of the
 //! code and the mode decide; what is not there is never replaced by something weaker.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ringfence_fence::Registry;
 use ringfence_gate::risk::{Assessment, Sandbox, SecurityMode, required_sandbox};
-use ringfence_model::{Error, ErrorKind, Result};
+use ringfence_model::config::{CodeSandbox, DockerSection, SessionMode};
+use ringfence_model::{Error, ErrorKind, PolicyMode, Result};
 
-use crate::session::Workplace;
+use super::languages::{CodeImage, Languages};
+use crate::containers;
+use crate::manager::{Manager, ManagerOptions, Place};
+use crate::session::{Managed, Workplace};
+use crate::setup::Setup;
 
 /// The workplaces that code can be sent to, besides the session's own.
 #[derive(Debug, Clone, Default)]
@@ -17,19 +24,63 @@ pub struct Executors {
     pub mode: SecurityMode,
     /// Containers. None: what needs one does not run.
     pub docker: Option<Arc<dyn Workplace>>,
+    /// Containers of single languages, by name; they come before the other.
+    pub languages: BTreeMap<String, Arc<dyn Workplace>>,
     /// A full environment, usually [`Pooled`](crate::session::Pooled).
     pub aio: Option<Arc<dyn Workplace>>,
 }
 
 impl Executors {
-    /// The workplace for code of that level. `own` is for what is safe; a wish counts only if it is stricter.
+    /// As `safety.codeSandbox` says; none: all code runs in the session's own sandbox. A container is made for each piece
+    /// of code, works where the session does, and is of the language's image unless somebody configured another.
+    pub(crate) fn configured(
+        setup: &Setup,
+        place: &Place,
+        session: &str,
+        languages: &Languages,
+        (registry, options): (Registry, ManagerOptions),
+    ) -> Option<Self> {
+        let mode = match setup.loaded.config.safety.code_sandbox {
+            CodeSandbox::Own => return None,
+            CodeSandbox::Permissive => SecurityMode::Permissive,
+            CodeSandbox::Strict => SecurityMode::Strict,
+        };
+        let mut contained = setup.clone();
+        let config = &mut contained.loaded.config;
+        // A container, whatever holds everything else: nothing that is not safe runs without one.
+        (config.enabled, config.default_policy) = (true, PolicyMode::Restricted);
+        if config.provider != containers::KIND {
+            containers::KIND.clone_into(&mut config.provider);
+            config.provider_options.clear();
+        }
+        config.provider_options.insert("life".to_owned(), "simple".into());
+        (config.workspace_access, config.working_dir) = (Some(place.access), None);
+        let mut options = ManagerOptions { is_ephemeral: true, ..options };
+        options.sessions.mode = SessionMode::All;
+        let workplace = |setup: Setup| -> Arc<dyn Workplace> {
+            let manager = Manager::new(setup, registry.clone(), options.clone());
+            Arc::new(Managed::new(Arc::new(manager), session))
+        };
+        let is_chosen = contained.loaded.config.docker.image != DockerSection::built_in().image;
+        let of_language = |(name, image): (&str, &CodeImage)| {
+            let mut setup = contained.clone();
+            setup.loaded.config.docker.image = Some(image.image.as_str().into());
+            (name.to_owned(), workplace(setup))
+        };
+        let languages = languages.images().filter(|_| !is_chosen).map(of_language).collect();
+        Some(Self { mode, languages, docker: Some(workplace(contained)), aio: None })
+    }
+
+    /// The workplace for code of that language and level. `own` is for what is safe; a wish counts only if it is stricter.
     pub(crate) fn choose(
         &self,
         own: &Arc<dyn Workplace>,
+        language: &str,
         assessment: &Assessment,
         wish: Option<Sandbox>,
     ) -> Result<(Sandbox, Arc<dyn Workplace>)> {
-        let docker = self.docker.as_ref().map(|place| (Sandbox::Docker, place));
+        let container = self.languages.get(language).or(self.docker.as_ref());
+        let docker = container.map(|place| (Sandbox::Docker, place));
         let found = match required_sandbox(assessment, self.mode, wish) {
             Sandbox::Subprocess => Some((Sandbox::Subprocess, own)),
             Sandbox::Docker => docker,
@@ -46,8 +97,13 @@ impl Executors {
         })
     }
 
+    /// Whether that is the container of a language, in which another command may run its code.
+    pub(crate) fn is_of(&self, language: &str, place: &Arc<dyn Workplace>) -> bool {
+        self.languages.get(language).is_some_and(|own| Arc::ptr_eq(own, place))
+    }
+
     pub(crate) fn workplaces(&self) -> impl Iterator<Item = &Arc<dyn Workplace>> {
-        self.docker.iter().chain(&self.aio)
+        self.docker.iter().chain(&self.aio).chain(self.languages.values())
     }
 }
 
@@ -75,7 +131,7 @@ mod tests {
     }
 
     fn chosen(executors: &Executors, assessment: &Assessment, wish: Option<Sandbox>) -> Result<Sandbox> {
-        executors.choose(&room(), assessment, wish).map(|(kind, _)| kind)
+        executors.choose(&room(), "shell", assessment, wish).map(|(kind, _)| kind)
     }
 
     #[test]

@@ -32,7 +32,8 @@ fn without_dots(path: &Path) -> PathBuf {
 impl Tools {
     pub(crate) fn file(&self, call: &Call, file: &FileCall, arguments: &Value) -> Result<ToolResult> {
         if file.writes()
-            && let Err(refused) = self.decide(call, Tool::File, &call.tool, false, arguments)
+            && let Err(refused) =
+                self.decide(call, Tool::File, &call.tool, file.is_escalated(), &|| Ok(()), arguments)
         {
             return Ok(*refused);
         }

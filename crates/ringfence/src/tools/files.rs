@@ -252,6 +252,16 @@ impl FileCall {
             Self::Read(_) | Self::List(_) | Self::Search(_) => false,
         }
     }
+
+    /// Whether it says that it needs more than it has.
+    pub(crate) fn is_escalated(&self) -> bool {
+        match self {
+            Self::Write(args) => args.escalated,
+            Self::Edit(args) => args.escalated,
+            Self::ApplyPatch(args) => args.escalated,
+            Self::Read(_) | Self::List(_) | Self::Search(_) => false,
+        }
+    }
 }
 
 pub(super) fn invalid(message: String) -> Error {

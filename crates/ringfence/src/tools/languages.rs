@@ -15,11 +15,24 @@ pub(crate) const FILE: &str = "{file}";
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Language {
-    /// The program and its arguments. Code comes on standard input, unless [`FILE`] is among them.
+    /// The program and its arguments. Code comes on standard input, unless `{file}` is among them.
     pub command: Vec<String>,
     /// Of the file, with its dot.
     #[serde(default)]
     pub extension: String,
+    /// Where a container of its own runs such code; none: where the configured image does.
+    #[serde(default)]
+    pub container: Option<CodeImage>,
+}
+
+/// An image, and what runs code in it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CodeImage {
+    /// Its name for the engine.
+    pub image: String,
+    /// As that of a [`Language`].
+    pub command: Vec<String>,
 }
 
 /// Languages by name. The default knows Python, JavaScript and the shell.
@@ -28,14 +41,16 @@ pub struct Languages(BTreeMap<String, Language>);
 
 impl Default for Languages {
     fn default() -> Self {
-        let language = |command: &[&str], extension: &str| Language {
-            command: command.iter().map(|word| (*word).to_owned()).collect(),
-            extension: extension.to_owned(),
+        let words = |command: [&str; 2]| command.map(str::to_owned).to_vec();
+        let known = |name: &str, command, extension: &str, image: &str, inside| {
+            let container = Some(CodeImage { image: image.to_owned(), command: words(inside) });
+            let language = Language { command: words(command), extension: extension.to_owned(), container };
+            (name.to_owned(), language)
         };
         Self(BTreeMap::from([
-            ("python".to_owned(), language(&["python3", "-"], ".py")),
-            ("javascript".to_owned(), language(&["node", "-"], ".js")),
-            ("shell".to_owned(), language(&["bash", "-s"], ".sh")),
+            known("python", ["python3", "-"], ".py", "python:3.11-slim", ["python3", "-"]),
+            known("javascript", ["node", "-"], ".js", "node:20-slim", ["node", "-"]),
+            known("shell", ["bash", "-s"], ".sh", "alpine:latest", ["sh", "-s"]),
         ]))
     }
 }
@@ -48,6 +63,11 @@ impl Languages {
         }
         self.0.insert(name.trim().to_lowercase(), language);
         Ok(())
+    }
+
+    /// The languages that have an image of their own.
+    pub(crate) fn images(&self) -> impl Iterator<Item = (&str, &CodeImage)> {
+        self.0.iter().filter_map(|(name, language)| Some((name.as_str(), language.container.as_ref()?)))
     }
 
     /// The language by one of its names.
@@ -81,10 +101,15 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Writes the code to a file only where its language needs one. `seen` is where the sandbox has the workspace.
-    pub(crate) fn new(language: &Language, code: &str, workspace: &Workspace, seen: &Path) -> Result<Self> {
-        let needs_file = language.command.iter().any(|word| word.contains(FILE));
+    pub(crate) fn new(
+        (command, extension): (&[String], &str),
+        code: &str,
+        workspace: &Workspace,
+        seen: &Path,
+    ) -> Result<Self> {
+        let needs_file = command.iter().any(|word| word.contains(FILE));
         let file = needs_file.then(|| {
-            let name = format!(".ringfence-code-{}{}", uuid::Uuid::now_v7().simple(), language.extension);
+            let name = format!(".ringfence-code-{}{}", uuid::Uuid::now_v7().simple(), extension);
             if workspace.exists(Path::new("temp")) {
                 Path::new("temp").join(name)
             } else {
@@ -92,7 +117,7 @@ impl Prepared {
             }
         });
         let mut words = vec![];
-        for word in &language.command {
+        for word in command {
             let inside = file.as_ref().map(|file| seen.join(file).display().to_string()).unwrap_or_default();
             words.push(shell_word(&word.replace(FILE, &inside)));
         }
@@ -181,11 +206,14 @@ mod tests {
         }
         let error = languages.get("cobol").unwrap_err();
         assert!(error.message.contains("javascript, python, shell"), "{}", error.message);
-        let perl =
-            Language { command: vec!["perl".to_owned(), FILE.to_owned()], extension: ".pl".to_owned() };
+        let perl = Language {
+            command: vec!["perl".to_owned(), FILE.to_owned()],
+            extension: ".pl".to_owned(),
+            container: None,
+        };
         languages.add("Perl", perl.clone()).unwrap();
         assert_eq!(languages.get("perl").unwrap().1, &perl);
-        assert!(languages.add("x", Language { command: vec![], extension: String::new() }).is_err());
+        assert!(languages.add("x", Language { command: vec![], ..perl }).is_err());
         assert!(serde_json::from_str::<Language>(r#"{"command":["ruby","-"]}"#).is_ok());
     }
 
@@ -194,21 +222,32 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(temp.path(), WorkspaceOptions::default()).unwrap();
         let languages = Languages::default();
-        let prepared =
-            Prepared::new(languages.get("python").unwrap().1, "print(1)", &workspace, Path::new("/seen"))
-                .unwrap();
+        let prepared = Prepared::new(
+            (&languages.get("python").unwrap().1.command, ".py"),
+            "print(1)",
+            &workspace,
+            Path::new("/seen"),
+        )
+        .unwrap();
         assert!(prepared.command.ends_with("exec 'python3' '-' )"), "{}", prepared.command);
         assert_eq!(prepared.stdin, b"print(1)");
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
-        let perl =
-            Language { command: vec!["perl".to_owned(), FILE.to_owned()], extension: ".pl".to_owned() };
-        let prepared = Prepared::new(&perl, "print 1", &workspace, Path::new("/seen")).unwrap();
+        let perl = Language {
+            command: vec!["perl".to_owned(), FILE.to_owned()],
+            extension: ".pl".to_owned(),
+            container: None,
+        };
+        let prepared =
+            Prepared::new((&perl.command, &perl.extension), "print 1", &workspace, Path::new("/seen"))
+                .unwrap();
         assert!(prepared.command.contains("'/seen/.ringfence-code-"), "{}", prepared.command);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1);
         prepared.tidy(&workspace);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
         std::fs::create_dir(temp.path().join("temp")).unwrap();
-        let prepared = Prepared::new(&perl, "print 1", &workspace, Path::new("/seen")).unwrap();
+        let prepared =
+            Prepared::new((&perl.command, &perl.extension), "print 1", &workspace, Path::new("/seen"))
+                .unwrap();
         assert!(prepared.command.contains("'/seen/temp/.ringfence-code-"), "{}", prepared.command);
         assert_eq!(std::fs::read_dir(temp.path().join("temp")).unwrap().count(), 1);
         prepared.tidy(&workspace);

@@ -15,7 +15,6 @@ use super::languages::Languages;
 use super::policy::{PolicyLayer, ToolPolicy};
 use super::router::Extensions;
 use super::toolbox::{Budget, Tools, ToolsOptions};
-use crate::containers;
 use crate::housekeeping::Housekeeper;
 use crate::manager::{Manager, ManagerOptions, Warn, built_in};
 use crate::permission::ApprovalService;
@@ -35,7 +34,7 @@ pub struct OpenTools {
     pub session_key: Option<String>,
     /// Hidden wherever they would be shown, besides the values of variables that are named like secrets.
     pub secrets: Vec<String>,
-    /// The places where `run_code` runs code, by how risky it is; none: all of it in the session's own sandbox.
+    /// The places where `run_code` runs code, by how risky it is; none: as `safety.codeSandbox` says.
     pub executors: Option<Executors>,
     /// More directories of the project: files in them are named by absolute paths. The policy decides about them as
     /// about all others; this allows nothing.
@@ -49,8 +48,8 @@ pub struct OpenTools {
     pub extensions: Extensions,
     /// Layers of the tool policy besides that of the sandbox.
     pub layers: Vec<PolicyLayer>,
-    /// How much one run may do.
-    pub budget: Budget,
+    /// How much one run may do; none: what the configuration says.
+    pub budget: Option<Budget>,
     /// Layers of the fence that must hold.
     pub require: Vec<String>,
     /// The program that bwrap executes inside, where bwrap makes the fence.
@@ -80,7 +79,7 @@ impl Default for OpenTools {
             languages: Languages::default(),
             extensions: Extensions::default(),
             layers: vec![],
-            budget: Budget::UNLIMITED,
+            budget: None,
             require: vec![],
             stage: None,
             registry: None,
@@ -102,7 +101,7 @@ impl OpenTools {
             stage: self.stage.clone(),
             ..ManagerOptions::new(setup, move |warning| warn(warning))
         };
-        let mut manager = Manager::of(Arc::clone(setup), registry, options);
+        let mut manager = Manager::of(Arc::clone(setup), registry.clone(), options.clone());
         let (place, policy) = manager.place(&session)?;
         let core = Core::new(
             setup,
@@ -116,36 +115,39 @@ impl OpenTools {
                 is_agents: true,
             },
         )?;
-        manager.ask(core.questions().live());
+        let approval = core.questions().live();
+        manager.ask(approval.clone());
+        let executors = self.executors.or_else(|| {
+            let options = ManagerOptions { approval, ..options };
+            Executors::configured(setup, &place, &session, &self.languages, (registry, options))
+        });
         let mode = if place.access == WorkspaceAccess::Ro { Mode::ReadOnly } else { Mode::ReadWrite };
         let usual = WorkspaceOptions::default();
         let max_file_bytes = policy.limits.max_file_size_bytes.unwrap_or(usual.max_file_bytes);
-        let open = |directory: &PathBuf| {
-            Workspace::open(directory, WorkspaceOptions { mode, max_file_bytes, ..usual })
+        let open = |directory: &PathBuf, quota_bytes| {
+            Workspace::open(directory, WorkspaceOptions { mode, max_file_bytes, quota_bytes, ..usual })
         };
         let mut layers = self.layers;
-        layers.push(PolicyLayer::sandbox(&setup.loaded.config.tools));
+        let tools = &setup.loaded.config.tools;
+        layers.push(PolicyLayer::sandbox(tools));
         Ok(Tools::new(ToolsOptions {
             core,
             workplace: Arc::new(Managed::new(Arc::new(manager), session)),
-            executors: self.executors,
-            workspace: open(&place.cwd)?,
-            more: self.more.iter().map(open).collect::<Result<_>>()?,
+            executors,
+            workspace: open(&place.cwd, place.quota_bytes())?,
+            more: self.more.iter().map(|directory| open(directory, None)).collect::<Result<_>>()?,
             filesystem: policy.filesystem,
             policy: ToolPolicy::new(layers),
             languages: self.languages,
             extensions: self.extensions,
-            budget: self.budget,
+            budget: self.budget.unwrap_or_else(|| Budget::configured(tools)),
         }))
     }
 
     /// Tools with a ledger register their sandboxes in it; a register that cannot be opened stops nothing.
     fn housekeeper(&self, setup: &Setup) -> Option<Arc<Housekeeper>> {
         self.ledger.as_ref()?;
-        let ledger = setup.ledger_path();
         let failed = |error: Error| (self.warn)(&format!("sandboxes are not registered: {}", error.chain()));
-        let housekeeper = Housekeeper::open(&ledger).map_err(failed).ok()?;
-        let options = &setup.loaded.config.provider_options;
-        Some(Arc::new(containers::looked_after(housekeeper, &ledger, &setup.env, options)))
+        Housekeeper::of(setup).map_err(failed).ok().map(Arc::new)
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn canonical(name: &str) -> String {
 /// One layer, each list with where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyLayer {
-    /// One of [`ORDER`].
+    /// Its place in the order of layers, by name.
     pub name: String,
     /// Only these are offered; empty: all.
     pub allow: Vec<Entry>,
@@ -288,8 +288,11 @@ mod tests {
     #[test]
     fn each_configured_list_takes_the_place_of_its_default() {
         let lists = |allow: Option<&[&str]>, deny: Option<&[&str]>| {
-            let layer =
-                PolicyLayer::sandbox(&ToolLists { allow: allow.map(entries), deny: deny.map(entries) });
+            let layer = PolicyLayer::sandbox(&ToolLists {
+                allow: allow.map(entries),
+                deny: deny.map(entries),
+                ..ToolLists::default()
+            });
             ToolPolicy::new(vec![layer])
         };
         let only_read = lists(Some(&["read"]), None);

@@ -46,17 +46,20 @@ impl Extensions {
         Ok(())
     }
 
+    /// Whether anything is registered for that prefix.
+    pub(crate) fn check(&self, prefix: &str) -> Result<&ExtensionFactory> {
+        self.factories
+            .get(prefix)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("nothing is registered for `{prefix}`")))
+    }
+
     /// The extension of that prefix, made now if it was not yet.
     pub(crate) fn get(&self, prefix: &str) -> Result<Arc<dyn Extension>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(extension) = made.get(prefix) {
             return Ok(Arc::clone(extension));
         }
-        let Some(factory) = self.factories.get(prefix) else {
-            let message = format!("nothing is registered for `{prefix}`");
-            return Err(Error::new(ErrorKind::NotFound, message));
-        };
-        let extension = factory()?;
+        let extension = self.check(prefix)?()?;
         made.insert(prefix.to_owned(), Arc::clone(&extension));
         Ok(extension)
     }

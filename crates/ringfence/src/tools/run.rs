@@ -36,17 +36,25 @@ impl Tools {
         self.check_restriction(&args.command)?;
         let is_file = |word: &str| self.shared.files.workspace().exists(std::path::Path::new(word));
         match router::route(&args.command, &self.shared.extensions, &is_file)? {
-            Route::Agent(command) => self.agent_command(call, command, arguments),
-            Route::Extension { prefix, line, .. } => self.extension(call, &prefix, &line, arguments),
+            Route::Agent(command) => self.agent_command(call, command, args.escalated, arguments),
+            Route::Extension { prefix, line, .. } => {
+                self.extension(call, &prefix, &line, args.escalated, arguments)
+            }
             Route::Native(text) => self.native(call, &args, &text, arguments),
         }
     }
 
-    fn agent_command(&self, call: &mut Call, command: AgentCommand, arguments: &Value) -> Result<ToolResult> {
+    fn agent_command(
+        &self,
+        call: &mut Call,
+        command: AgentCommand,
+        escalated: bool,
+        arguments: &Value,
+    ) -> Result<ToolResult> {
         let file = match command {
             AgentCommand::Read(args) => FileCall::Read(args),
-            AgentCommand::Write(args) => FileCall::Write(args),
-            AgentCommand::Edit(args) => FileCall::Edit(args),
+            AgentCommand::Write(args) => FileCall::Write(args::Write { escalated, ..args }),
+            AgentCommand::Edit(args) => FileCall::Edit(args::Edit { escalated, ..args }),
         };
         let name = match &file {
             FileCall::Read(_) => "read",
@@ -61,9 +69,18 @@ impl Tools {
         self.file(call, &file, arguments)
     }
 
-    fn extension(&self, call: &Call, prefix: &str, line: &str, arguments: &Value) -> Result<ToolResult> {
+    fn extension(
+        &self,
+        call: &Call,
+        prefix: &str,
+        line: &str,
+        escalated: bool,
+        arguments: &Value,
+    ) -> Result<ToolResult> {
         let name = line.split_whitespace().next().unwrap_or(prefix).to_owned();
-        if let Err(refused) = self.decide(call, Tool::Custom, &name, false, arguments) {
+        self.shared.extensions.check(prefix)?;
+        let look_up = || self.shared.extensions.get(prefix).map(drop);
+        if let Err(refused) = self.decide(call, Tool::Custom, &name, escalated, &look_up, arguments) {
             return Ok(*refused);
         }
         let extension = self.shared.extensions.get(prefix)?;
@@ -126,9 +143,15 @@ impl Tools {
         };
         let code = admitted.code();
         let unplaced = |error: &Error| call.execution.iter().for_each(|id| recorder.failed(*id, error));
-        let (kind, place) = self.executor(&admitted, wish).inspect_err(unplaced)?;
+        let (kind, place) = self.executor(&admitted, name, wish).inspect_err(unplaced)?;
         let workspace = self.shared.files.workspace();
-        let prepared = Prepared::new(language, &code, workspace, &self.seen_workspace(&place)?)?;
+        let is_contained = self.shared.executors.as_ref().is_some_and(|all| all.is_of(name, &place));
+        let command = match &language.container {
+            Some(container) if is_contained => &container.command,
+            _ => &language.command,
+        };
+        let seen = self.seen_workspace(&place).inspect_err(unplaced)?;
+        let prepared = Prepared::new((command, &language.extension), &code, workspace, &seen)?;
         let before = Snapshot::of(workspace)?;
         let began = i64::try_from(now_ms()).unwrap_or(i64::MAX);
         let mut request = ExecRequest::shell(prepared.command.clone());
@@ -147,12 +170,20 @@ impl Tools {
     }
 
     /// The workplace that code runs in.
-    fn executor(&self, admitted: &Admitted, wish: Option<Sandbox>) -> Result<(Sandbox, Arc<dyn Workplace>)> {
+    fn executor(
+        &self,
+        admitted: &Admitted,
+        language: &str,
+        wish: Option<Sandbox>,
+    ) -> Result<(Sandbox, Arc<dyn Workplace>)> {
         match (&self.shared.executors, &admitted.verdict) {
-            (Some(executors), Some(verdict)) => executors.choose(&self.workplace, &verdict.risk, wish),
+            (Some(executors), Some(verdict)) => {
+                executors.choose(&self.workplace, language, &verdict.risk, wish)
+            }
             _ if wish.is_some_and(|wish| wish > Sandbox::Subprocess) => {
                 let text = "code runs in the session's own sandbox here, and in no other";
-                Err(Error::new(ErrorKind::SandboxNotAvailable, text))
+                Err(Error::new(ErrorKind::SandboxNotAvailable, text)
+                    .hint("`safety.codeSandbox` lets code run in containers"))
             }
             _ => Ok((Sandbox::Subprocess, Arc::clone(&self.workplace))),
         }
@@ -243,22 +274,24 @@ impl Tools {
         }
         ToolResult::failed(ErrorKind::Permission, redact.redact(&text).into_owned())
             .with("reason", "gate")
-            .with("risk", format!("{:?}", refusal.verdict.risk.level).to_lowercase())
+            .with("risk", refusal.verdict.risk.level.name())
+            .with("category", json!(refusal.verdict.category))
             .with("findings", json!(refusal.verdict.findings))
     }
 
-    /// The decision about a tool that is no shell.
+    /// The decision about a tool that is no shell. It is looked up only where it may run; one that cannot be may not.
     pub(crate) fn decide(
         &self,
         call: &Call,
         kind: Tool,
         name: &str,
         escalated: bool,
+        look_up: &dyn Fn() -> Result<()>,
         arguments: &Value,
     ) -> Judged<()> {
         let safety = &self.shared.core.setup().loaded.config.safety;
-        // Reading and writing the workspace needs no decision of its own, unless nothing is to happen at all.
-        let descriptor = if kind == Tool::File && safety.mode != SafetyMode::Deny {
+        // Writing the workspace needs no decision of its own, unless nothing is to happen at all, or more is wanted.
+        let descriptor = if kind == Tool::File && safety.mode != SafetyMode::Deny && !escalated {
             Descriptor::None
         } else {
             Descriptor::Found
@@ -266,20 +299,27 @@ impl Tools {
         let texts = |entries: &[ringfence_model::config::Entry]| -> Vec<String> {
             entries.iter().map(|entry| entry.text.clone()).collect()
         };
-        let question = ToolQuestion { tool: kind, name, descriptor, escalated };
-        match decide_tool(
-            question,
-            safety.mode,
-            &texts(&safety.tool_allowlist),
-            &texts(&safety.tool_denylist),
-        ) {
+        let (allow, deny) = (texts(&safety.tool_allowlist), texts(&safety.tool_denylist));
+        let judge = |descriptor| {
+            let question = ToolQuestion { tool: kind, name, descriptor, escalated };
+            decide_tool(question, safety.mode, &allow, &deny)
+        };
+        let mut why = "the configuration (safety)".to_owned();
+        let mut verdict = judge(descriptor);
+        if verdict != Verdict::Deny
+            && let Err(error) = look_up()
+        {
+            (verdict, why) = (judge(Descriptor::Failed), format!("its look-up: {}", error.chain()));
+        }
+        match verdict {
             Verdict::Allow => Ok(()),
             Verdict::Deny => {
-                let text = format!("`{name}` is refused by the configuration (safety)");
+                let text = format!("`{name}` is refused by {why}");
                 Err(Box::new(ToolResult::failed(ErrorKind::Permission, text).with("reason", "safety")))
             }
             Verdict::Ask => {
-                let reason = "no list mentions this tool";
+                let reason =
+                    if escalated { "it wants more than it has" } else { "no list mentions this tool" };
                 let permission =
                     Permission::tool(name, reason, arguments, self.shared.core.questions().redact());
                 let outcome = self.shared.core.questions().ask(permission.clone(), call);
@@ -318,7 +358,11 @@ pub(crate) fn not_allowed(permission: &Permission, outcome: &Outcome) -> ToolRes
     let words = outcome.answer.message.as_deref().unwrap_or("a person said no");
     let text = format!("not allowed: {}\nrefused: {words}\n", permission.sentence());
     let reason = serde_json::to_value(outcome.reason).unwrap_or_default();
-    ToolResult::failed(ErrorKind::ApprovalDenied, text)
+    let result = ToolResult::failed(ErrorKind::ApprovalDenied, text)
         .with("reason", reason)
-        .with("approvalKey", permission.key.clone())
+        .with("approvalKey", permission.key.clone());
+    match outcome.cause() {
+        Some(cause) => result.with("cause", json!(cause)),
+        None => result,
+    }
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use ringfence_model::config::ToolLists;
 use ringfence_model::{Decision, ErrorKind, Filesystem, Operation, Result, ViolationKind};
 use ringfence_workspace::{Mode, Workspace};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::args;
 use super::catalogue::{self, Effect, ToolSpec};
@@ -23,7 +24,7 @@ use crate::session::Position;
 use crate::session::SessionEvent;
 use crate::session::ToolResult;
 use crate::session::Workplace;
-use crate::session::{Call, Core, Listener, Questions};
+use crate::session::{Call, Core, Ended, Listener, Outcome, Questions};
 
 /// How much one run may do. Refused calls cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +36,10 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The usual budget of an agent's run.
-    pub const USUAL: Self = Self { steps: Some(40), wall: Some(Duration::from_secs(1800)) };
-    /// As much as it likes.
-    pub const UNLIMITED: Self = Self { steps: None, wall: None };
+    /// As `tools.maxSteps` and `tools.maxSeconds` say.
+    pub(crate) fn configured(tools: &ToolLists) -> Self {
+        Self { steps: tools.max_steps, wall: tools.max_seconds.map(Duration::from_secs) }
+    }
 }
 
 /// Parts that the tools are made of.
@@ -191,12 +192,15 @@ impl Tools {
     fn finished(&self, call: &Call, mut result: ToolResult, started: Instant) -> ToolResult {
         let desk = self.shared.core.questions();
         let said = desk.take_said(call);
-        if said.iter().any(|answer| answer.decision == Decision::Abort) {
+        if said.iter().any(|outcome| outcome.answer.decision == Decision::Abort) {
             (result.ok, result.error_kind) = (false, Some(ErrorKind::Cancelled));
         } else if !said.is_empty() && !result.ok {
             result.error_kind = Some(ErrorKind::ApprovalDenied);
+            if let Some(cause) = said.iter().find_map(Outcome::cause) {
+                result = result.with("cause", json!(cause));
+            }
         }
-        for message in said.iter().filter_map(|answer| answer.message.as_deref()) {
+        for message in said.iter().filter_map(|outcome| outcome.answer.message.as_deref()) {
             if !result.stderr.contains(message) {
                 let gap = if result.stderr.is_empty() || result.stderr.ends_with('\n') { "" } else { "\n" };
                 result.stderr.push_str(&format!("{gap}refused: {message}\n"));
@@ -278,10 +282,13 @@ impl Tools {
         };
         if let Some(message) = over {
             drop(spent);
-            shared.core.questions().end_run(ErrorKind::ResourceLimitExceeded, &message);
-            let result =
-                ToolResult::failed(ErrorKind::ResourceLimitExceeded, message).with("reason", "budget");
-            return Err(Box::new(result));
+            let (kind, budget) = (ErrorKind::ResourceLimitExceeded, shared.budget);
+            let details = json!({
+                "callId": call.id, "tool": call.tool,
+                "maxSteps": budget.steps, "maxSeconds": budget.wall.map(|most| most.as_secs()),
+            });
+            shared.core.questions().end_run(Ended::new(kind, message.clone(), details));
+            return Err(Box::new(ToolResult::failed(kind, message).with("reason", "budget")));
         }
         spent.steps += 1;
         drop(spent);

@@ -119,7 +119,13 @@ fn extension_lines_go_to_their_handlers_and_are_asked_about() {
     assert_eq!(world.bash("mcp:docs:third").error_kind, Some(ErrorKind::ApprovalDenied));
     let failed = world.bash("mcp:docs:find fail");
     assert_eq!((failed.exit_code, failed.stderr.as_str()), (Some(1), "the server failed"));
-    assert!(world.bash("broken:x").stderr.contains("cannot be made"));
+    let broken = world.bash("broken:x");
+    assert_eq!(
+        (broken.error_kind, &broken.data["reason"]),
+        (Some(ErrorKind::Permission), &json!("safety")),
+        "what cannot be looked up is refused: {broken:?}"
+    );
+    assert!(broken.stderr.contains("cannot be made"), "{broken:?}");
     assert_eq!(world.bash("skill:x:y").error_kind, Some(ErrorKind::NotFound), "nothing is registered for it");
 }
 
@@ -188,7 +194,7 @@ fn policy_layers_decide_what_is_offered() {
 #[test]
 fn a_budget_ends_the_run_and_refused_calls_are_free() {
     let budget = Budget { steps: Some(3), wall: Some(Duration::from_secs(3600)) };
-    let options = OpenTools { budget, ..OpenTools::default() };
+    let options = OpenTools { budget: Some(budget), ..OpenTools::default() };
     // The trial of the world is the first step.
     let Some(world) = World::configured(options, json!({ "ask": "never" }), &[]) else { return };
     for _ in 0..5 {

@@ -28,7 +28,7 @@ fn code_runs_in_the_workspace_and_its_files_are_listed() {
 fn languages_that_the_sandbox_has() {
     let mut languages = Languages::default();
     let awk = ["awk", "-f", "{file}"].map(str::to_owned).to_vec();
-    languages.add("awk", Language { command: awk, extension: ".awk".to_owned() }).unwrap();
+    languages.add("awk", Language { command: awk, extension: ".awk".to_owned(), container: None }).unwrap();
     let answers = [yes(Decision::AllowOnce)];
     let options = OpenTools { service: Some(person(answers)), languages, ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };

@@ -6,6 +6,8 @@ mod agent_run;
 mod asking;
 mod calls;
 mod code;
+mod escalation;
+mod events;
 mod executors;
 mod files;
 mod jobs;

@@ -170,23 +170,6 @@ fn scope_has_an_older_spelling_that_it_beats() {
 }
 
 #[test]
-fn what_an_agent_host_gets_has_its_eight_fields() {
-    let plain = serde_json::to_value(World::new().load().config.agent_sandbox()).unwrap();
-    let keys: Vec<&String> = plain.as_object().unwrap().keys().collect();
-    let eight = ["mode", "scope", "workspaceAccess", "workspaceRoot", "docker", "browser", "tools", "prune"];
-    assert_eq!(keys, eight);
-    assert_eq!((&plain["mode"], &plain["scope"]), (&json!("off"), &json!("agent")));
-    assert_eq!(plain["workspaceAccess"], "none");
-    let set = World::new()
-        .user(r#"{ "mode": "non-main", "workspaceAccess": "rw", "workspaceRoot": "/w" }"#)
-        .load()
-        .config
-        .agent_sandbox();
-    assert_eq!((set.mode, set.workspace_access), (SessionMode::NonMain, WorkspaceAccess::Rw));
-    assert_eq!(set.workspace_root.as_deref(), Some("/w"));
-}
-
-#[test]
 fn mode_holds_the_words_of_both_axes() {
     for (word, mode, sessions) in [
         ("permissive", Mode::Permissive, None),

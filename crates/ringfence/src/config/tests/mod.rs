@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use ringfence_gate::{Decision, Gate, Language, Options, Request};
 use ringfence_model::{Access, Policy, RuleLayer};
 
 /// A place of its own on the disk.
@@ -146,4 +147,11 @@ fn kinds(found: &[Diagnostic]) -> Vec<(DiagnosticKind, &str)> {
 
 fn may(policy: &Policy, path: impl AsRef<Path>, access: Access) -> bool {
     policy.filesystem.decide(path.as_ref(), access).allowed()
+}
+
+/// Whether the lists of commands let this one run, as the gate reads them.
+fn is_listed(config: &SandboxConfig, command: &str) -> bool {
+    let options = Options::default().restricted_to(&config.allowed_commands, &config.blocked_commands);
+    let request = Request::new(Language::Shell, command, "/p", "/h");
+    Gate::new(options.unwrap()).judge(&request).decision != Decision::Deny
 }

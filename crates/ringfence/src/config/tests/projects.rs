@@ -137,7 +137,7 @@ fn allow_lists_shrink_and_never_become_everything() {
     let shrunk = both(r#"["make", "ls"]"#, r#"["make"]"#);
     assert_eq!(texts(&shrunk.config.allowed_commands), ["make"]);
     let disjoint = both(r#"["ls"]"#, r#"["make"]"#).config;
-    assert!(!disjoint.is_command_allowed("ls") && !disjoint.is_command_allowed("make"));
+    assert!(!is_listed(&disjoint, "ls") && !is_listed(&disjoint, "make"));
     let more = both(r#"["ls"]"#, r#"["ls", "make"]"#);
     assert_eq!(texts(&more.config.allowed_commands), ["ls"]);
     assert_eq!(kinds(&more.warnings), [(DiagnosticKind::ProjectWidens, "allowedCommands")]);
@@ -166,4 +166,28 @@ fn a_project_cannot_move_the_configuration() {
     let world = World::new().project_says("{}");
     write(&world.project().join(".env"), "RINGFENCE_HOME=/tmp/evil\n");
     assert_eq!(world.load().files, [world.project_file()]);
+}
+
+#[test]
+fn a_project_may_send_code_to_stricter_places_and_give_its_agents_less_to_do() {
+    let load = |user: &str, project: &str| World::new().user(user).project_says(project).load();
+    let plain = World::new().load().config;
+    assert_eq!(plain.safety.code_sandbox, CodeSandbox::Own);
+    assert_eq!((plain.tools.max_steps, plain.tools.max_seconds), (None, None));
+    let tighter = load(
+        r#"{ "safety": { "codeSandbox": "permissive" }, "tools": { "maxSteps": 40 } }"#,
+        r#"{ "safety": { "codeSandbox": "strict" }, "tools": { "maxSteps": 3, "maxSeconds": 1800 } }"#,
+    );
+    assert_eq!(tighter.config.safety.code_sandbox, CodeSandbox::Strict);
+    assert_eq!((tighter.config.tools.max_steps, tighter.config.tools.max_seconds), (Some(3), Some(1800)));
+    assert!(tighter.warnings.is_empty(), "{:?}", tighter.warnings);
+    let wider = load(
+        r#"{ "safety": { "code_sandbox": "strict" }, "tools": { "max_steps": 3, "max_seconds": 5 } }"#,
+        r#"{ "safety": { "codeSandbox": "own" }, "tools": { "maxSteps": 4, "maxSeconds": null } }"#,
+    );
+    assert_eq!(wider.config.safety.code_sandbox, CodeSandbox::Strict);
+    assert_eq!((wider.config.tools.max_steps, wider.config.tools.max_seconds), (Some(3), Some(5)));
+    let widens = DiagnosticKind::ProjectWidens;
+    let keys = [(widens, "safety.codeSandbox"), (widens, "tools.maxSteps"), (widens, "tools.maxSeconds")];
+    assert_eq!(kinds(&wider.warnings), keys);
 }

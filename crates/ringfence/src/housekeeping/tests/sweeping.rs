@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use ringfence_ledger::{PruneReason, Reservation, now_ms};
 use ringfence_model::config::Prune;
+use ringfence_workspace::{Mode, SessionOptions, Sessions, Workspace, session_slug};
 
 use super::super::{Swept, Throttle};
 use super::{DAY, HOUR, Yard, another, new, now};
@@ -184,4 +185,41 @@ fn give_to_nobody(path: &std::path::Path) -> usize {
         .output()
         .unwrap();
     String::from_utf8(said.stdout).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn directories_of_sessions_go_when_nobody_used_them_and_no_sandbox_works_in_them() {
+    let yard = Yard::new();
+    let root = yard.path.with_file_name("sandboxes");
+    let sessions = Sessions::open(&root, SessionOptions::default()).unwrap();
+    let keys = ["agent:main:idle", "agent:main:kept", "agent:main:open", "agent:main:fresh"];
+    let mut open: Vec<Workspace> =
+        keys.iter().map(|key| sessions.session(key, Mode::ReadWrite).unwrap()).collect();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 3600);
+    for workspace in &open[..3] {
+        backdate(workspace.host_path(), old);
+    }
+    yard.add("kept", 2 * DAY, HOUR);
+    open.retain(|workspace| workspace.host_path().ends_with(session_slug("agent:main:open")));
+    let keeper = another(&yard.path, &yard.shed).with_workspaces(root.clone());
+    let never = Prune { idle_hours: 0, ..Prune::default() };
+    assert!(now(keeper.sweep(never, Throttle::Off)).unwrap().workspaces.is_empty());
+    let swept = now(keeper.sweep(Prune::default(), Throttle::Off)).unwrap();
+    assert_eq!(swept.workspaces, [session_slug("agent:main:idle")]);
+    for (key, stays) in keys.into_iter().zip([false, true, true, true]) {
+        assert_eq!(root.join(session_slug(key)).exists(), stays, "{key}");
+    }
+}
+
+/// As if nobody had changed anything there since.
+fn backdate(path: &std::path::Path, time: std::time::SystemTime) {
+    for entry in std::fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            backdate(&entry.path(), time);
+        } else {
+            std::fs::File::options().write(true).open(entry.path()).unwrap().set_modified(time).unwrap();
+        }
+    }
+    std::fs::File::open(path).unwrap().set_modified(time).unwrap();
 }
