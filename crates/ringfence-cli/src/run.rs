@@ -14,7 +14,9 @@ use ringfence::local::terminal_notices::Listener;
 use ringfence::local::{CallersTerminal, Streams};
 use ringfence::manager::{Manager, ManagerOptions, built_in};
 use ringfence::model::config::{Ask as Asking, ConfigFile, GateMode};
-use ringfence::model::{Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Stdin};
+use ringfence::model::{
+    Access, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, PathOutcome, Result, Stdin,
+};
 use ringfence::permission::{ApprovalService, Terminal};
 use ringfence::session::recorder::{Keeping, open_ledger};
 use ringfence::session::{
@@ -165,6 +167,10 @@ fn locally(
     if adviser.is_some() {
         request.env.insert(advice::VARIABLE.to_owned(), advice::prompt_string());
     }
+    let options = sandbox(setup, &args.sandbox)?;
+    if args.is_shell {
+        begin_quietly(&mut request, setup, &options);
+    }
     let hear = |aside: &[u8]| adviser.iter().for_each(|adviser| adviser.hear(aside));
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let streams = if args.json {
@@ -181,9 +187,19 @@ fn locally(
         Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
     };
     let warn = |lost: &str| report::say(&format!("WARNING: {lost}"));
-    let options = sandbox(setup, &args.sandbox)?;
     let fence = OneCommand::fenced(options, streams, core.questions(), &warn);
     through(args, core, &fence, request, Output::Kept)
+}
+
+/// Keeps bash from asking for files of the person's that nobody typed anything about.
+fn begin_quietly(request: &mut ExecRequest, setup: &Setup, options: &CreateOptions) {
+    let start = options.policy.filesystem.decide(&setup.home.join(".bashrc"), Access::Read);
+    if start.outcome != PathOutcome::Allowed {
+        request.command = Command::Argv(["bash", "--rcfile", "/etc/bash.bashrc"].map(Into::into).to_vec());
+    }
+    if !setup.loaded.config.env_override.contains_key("HISTFILE") {
+        request.env.insert("HISTFILE".to_owned(), String::new());
+    }
 }
 
 /// The way of the output while the command runs.

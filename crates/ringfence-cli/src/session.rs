@@ -50,6 +50,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     let common = Common { core, jobs, wire, questions };
     let served = serve(&common, &place);
     place.dispose();
+    common.jobs.finish();
     common.core.recorder().flush();
     served.map(|()| ExitCode::SUCCESS)
 }

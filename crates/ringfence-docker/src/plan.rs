@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ringfence_fence::CreateOptions;
+use ringfence_local::complete::refuse_write_quotas;
 use ringfence_model::config::{DockerSection, Precision, Size, WorkspaceAccess};
 use ringfence_model::{Access, Error, ErrorKind, PathRule, Policy, Result};
 use serde::Deserialize;
@@ -118,6 +119,7 @@ pub fn specify(
 
 /// What no container can hold.
 fn refuse_what_cannot_be_enforced(policy: &Policy) -> Result<()> {
+    refuse_write_quotas(&policy.limits)?;
     let network = &policy.network;
     if network.allow_network && !(network.allowed_hosts.is_empty() && network.allowed_ports.is_empty()) {
         let message = "network.allowedHosts and allowedPorts cannot be enforced by a container: it has a network or none";

@@ -35,6 +35,12 @@ pub trait Approver: Send + Sync + std::fmt::Debug {
     fn turn(&self) -> u64 {
         0
     }
+
+    /// Ends the command that asked, after an answer that wants it: true once nothing of it goes on. Where not, the whole
+    /// sandbox is ended.
+    fn abort(&self) -> bool {
+        false
+    }
 }
 
 /// Where an answer came from.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 pub use ringfence_model::TerminalSize;
-use ringfence_model::{ExecRequest, Result};
+use ringfence_model::{Assurance, ExecRequest, ExecResult, Result, Violation};
 
 use crate::BoxFuture;
 
@@ -32,6 +32,54 @@ pub struct JobInfo {
     pub state: JobState,
     /// How much it has written so far, kept or not.
     pub output_bytes: u64,
+    /// Not all of that is kept.
+    pub truncated: bool,
+    /// It was ended at its time limit.
+    pub timed_out: bool,
+    /// What the fence refused it so far, and at its end the limits that it reached.
+    pub violations: Vec<Violation>,
+    /// The resource whose refusal makes it a blocked one, once it has ended.
+    pub blocked_resource: Option<String>,
+}
+
+impl JobInfo {
+    /// One that runs and was refused nothing, to be filled in.
+    #[must_use]
+    pub fn running(id: String, command: String) -> Self {
+        Self {
+            id,
+            command,
+            state: JobState::Running,
+            output_bytes: 0,
+            truncated: false,
+            timed_out: false,
+            violations: vec![],
+            blocked_resource: None,
+        }
+    }
+
+    /// As the result of a command, without what it wrote.
+    #[must_use]
+    pub fn result(&self, sandbox: Assurance, lasted: Duration) -> ExecResult {
+        let (exit_code, signal) = match self.state {
+            JobState::Running => (-1, None),
+            JobState::Ended { exit_code, signal } => (exit_code, signal),
+        };
+        let resource = self.blocked_resource.as_ref();
+        let blocking = self.violations.iter().rev().find(|violation| Some(&violation.resource) == resource);
+        ExecResult {
+            exit_code,
+            signal,
+            blocked: resource.is_some(),
+            blocked_reason: blocking.map(|violation| violation.message.clone()),
+            blocked_resource: resource.cloned(),
+            violations: self.violations.clone(),
+            timed_out: self.timed_out,
+            truncated: self.truncated,
+            duration_ms: lasted.as_secs_f64() * 1000.0,
+            ..ExecResult::silent(sandbox)
+        }
+    }
 }
 
 /// A piece of what a job wrote, stdout and stderr in the order of their arrival.

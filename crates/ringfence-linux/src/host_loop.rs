@@ -50,7 +50,7 @@ pub trait Handlers {
         drop(processes);
     }
 
-    /// Called while waiting; true asks the command to end now.
+    /// Called while waiting; true ends everything inside at once.
     fn cancelled(&mut self) -> bool {
         false
     }
@@ -104,11 +104,12 @@ pub fn run(
         }
         if ready.woken && !outcome.cancelled && handlers.cancelled() {
             outcome.cancelled = true;
-            stop.begin(sandbox);
+            sandbox.kill();
+            break Ok(());
         }
         if stop.is_due() {
             if stop.killed_at.is_none() {
-                outcome.timed_out = !outcome.cancelled;
+                outcome.timed_out = true;
                 stop.begin(sandbox);
             } else {
                 sandbox.kill();

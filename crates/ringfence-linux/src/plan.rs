@@ -127,6 +127,10 @@ pub struct LandlockRule {
     pub rights: Rights,
 }
 
+/// As many processes as a limit on them leaves room for besides the command's: init, and a bash for each of some shells
+/// and jobs.
+pub const OWN_PROCESSES: u64 = 8;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rlimit {
     pub resource: u32,

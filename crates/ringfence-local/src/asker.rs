@@ -1,7 +1,7 @@
 //! From the supervisor's refusals to questions for a person, and back.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ringfence_fence::approve::{Answered, Question, ask_within};
 use ringfence_linux::supervisor::Ask;
@@ -18,6 +18,8 @@ pub(crate) struct Asker {
     answered: Mutex<Answered>,
     aborted: AtomicBool,
     wake: rustix::fd::OwnedFd,
+    /// The master of the command's terminal, where it has one.
+    terminal: OnceLock<Arc<rustix::fd::OwnedFd>>,
 }
 
 impl Asker {
@@ -33,6 +35,7 @@ impl Asker {
             answered: Mutex::new(Answered::ByApprover),
             aborted: AtomicBool::new(false),
             wake,
+            terminal: OnceLock::new(),
         })
     }
 
@@ -44,6 +47,17 @@ impl Asker {
     /// Becomes readable when the person wants the run to end.
     pub(crate) fn wake(&self) -> rustix::fd::BorrowedFd<'_> {
         rustix::fd::AsFd::as_fd(&self.wake)
+    }
+
+    /// The command has this terminal.
+    pub(crate) fn is_at(&self, master: &Arc<rustix::fd::OwnedFd>) {
+        let _ = self.terminal.set(Arc::clone(master));
+    }
+
+    /// What has the terminal now. A shell of a person gives it to one command after the other.
+    fn foreground(&self) -> u64 {
+        let group = self.terminal.get().and_then(|master| rustix::termios::tcgetpgrp(master).ok());
+        group.and_then(|group| u64::try_from(group.as_raw_pid()).ok()).unwrap_or(0)
     }
 
     pub(crate) fn aborted(&self) -> bool {
@@ -95,11 +109,15 @@ impl Ask for Asker {
     }
 
     fn turn(&self) -> u64 {
-        self.approval.approver.turn()
+        (self.approval.approver.turn() << 32) | self.foreground()
     }
 
-    fn abort(&self) {
+    fn abort(&self) -> bool {
+        if self.approval.approver.abort() {
+            return true;
+        }
         self.aborted.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        false
     }
 }

@@ -45,10 +45,10 @@ impl Capture {
         self.total > (self.head.len() + self.tail.len()) as u64
     }
 
-    /// All bytes that came, kept or not.
+    /// All bytes that came, where not all are kept.
     #[must_use]
-    pub fn total(&self) -> u64 {
-        self.total
+    pub fn cut(&self) -> Option<u64> {
+        self.truncated().then_some(self.total)
     }
 
     /// What is kept, with a note in the place of what is not.

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::{Error, ErrorKind, PathPattern, PathRule, Policy, Result, RuleLayer, RuleSource};
+use ringfence_model::{
+    Error, ErrorKind, Limits, PathPattern, PathRule, Policy, Result, RuleLayer, RuleSource,
+};
 
 use crate::git;
 use crate::host::{Host, canonical, canonical_or_same};
@@ -100,11 +102,26 @@ pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Res
         )
         .hint("remove allowNetwork, or use a provider with a network"));
     }
+    refuse_write_quotas(&policy.limits)?;
     if cwd.parent().is_none() {
         return Err(Error::new(ErrorKind::SandboxDenied, "the project cannot be the root directory")
             .hint("start in the project's own directory, or name it with --project"));
     }
     Ok(())
+}
+
+/// Nobody counts what is written: a file that is open is written without a call that could be held.
+pub fn refuse_write_quotas(limits: &Limits) -> Result<()> {
+    let quotas =
+        [("maxFileWrites", limits.max_file_writes), ("maxTotalWriteBytes", limits.max_total_write_bytes)];
+    match quotas.iter().find(|(_, quota)| quota.is_some()) {
+        Some((key, _)) => {
+            let message = format!("limits.{key} cannot be enforced: nobody counts what commands write");
+            Err(Error::new(ErrorKind::InvalidConfig, message)
+                .hint(format!("remove limits.{key}; maxFileSizeBytes limits each file")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Adds a rule unless the policy has one about the same path.

@@ -224,7 +224,7 @@ impl LocalFence {
         let outputs = [&output.stdout, &output.stderr];
         let (timed_out, cpu_us, lasted) = (outcome.timed_out, Some(outcome.cpu_us), started.elapsed());
         let end = End { timed_out, signal, exit_code, cpu_us, lasted };
-        violations.extend(self.inputs.limits.reached(&end, usage.as_ref(), &outputs));
+        violations.extend(self.inputs.limits.reached(&end, usage.as_ref(), &outputs.map(Capture::cut)));
         let tree_peak = usage.and_then(|usage| usage.memory).and_then(|memory| memory.peak);
         let truncated = outputs.iter().any(|output| output.truncated());
         ExecResult {
@@ -427,12 +427,17 @@ impl Run<'_> {
             Error::new(ErrorKind::SpawnFailed, "cannot use the terminal")
                 .caused_by(std::io::Error::from(errno))
         })?;
+        let masters = Mutex::new(None);
         let outcome = std::thread::scope(|scope| {
             let start = |master: OwnedFd| {
-                scope.spawn(move || terminal::relay_until(&master, terminal, None));
+                let kept = Arc::clone(masters.locked().insert(Arc::new(master)));
+                self.asker.iter().for_each(|asker| asker.is_at(&kept));
+                scope.spawn(move || terminal::relay_until(&kept, terminal, None));
             };
             self.attended(Stdio::Terminal(terminal::size(terminal.input)), [], start)
         });
+        // A command may let go of its terminal and go on: without a master the terminal would hang up on it.
+        drop(masters);
         drop(raw);
         outcome
     }

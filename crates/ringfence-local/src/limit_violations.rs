@@ -5,8 +5,6 @@ use std::time::Duration;
 use ringfence_model::{Limits, Operation, Violation, ViolationKind, now_ms};
 use rustix::process::Signal;
 
-use crate::capture::Capture;
-
 /// How a command ended, as far as limits are concerned.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
@@ -18,9 +16,10 @@ pub struct End {
     pub lasted: Duration,
 }
 
-/// The limits that hold for each process, for the clock and for the output: what of them was reached.
+/// The limits that hold for each process, for the clock and for the output: what of them was reached. `cut` is how much
+/// came of each output of which not all is kept.
 #[must_use]
-pub fn by_one_process(limits: &Limits, end: &End, outputs: &[&Capture]) -> Vec<Violation> {
+pub fn by_one_process(limits: &Limits, end: &End, cut: &[Option<u64>]) -> Vec<Violation> {
     let mut reached = Vec::new();
     if end.timed_out {
         let lasted = end.lasted.as_millis();
@@ -51,8 +50,8 @@ pub fn by_one_process(limits: &Limits, end: &End, outputs: &[&Capture]) -> Vec<V
         reached.push(violation("cpu", end.signal.is_some(), message));
     }
     if let Some(limit) = limits.max_output_bytes {
-        for output in outputs.iter().filter(|output| output.truncated()) {
-            let message = format!("{} of output, of which {} are kept", size(output.total()), size(limit));
+        for total in cut.iter().flatten() {
+            let message = format!("{} of output, of which {} are kept", size(*total), size(limit));
             reached.push(violation("output", true, message));
         }
     }

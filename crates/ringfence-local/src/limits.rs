@@ -3,10 +3,9 @@
 
 use ringfence_linux::cgroup::{self, Cgroup, Created, Reached, Support};
 use ringfence_linux::open_files;
-use ringfence_linux::plan::Rlimit;
+use ringfence_linux::plan::{OWN_PROCESSES, Rlimit};
 use ringfence_model::{Degradation, DegradationCode, Limits, Violation};
 
-use crate::capture::Capture;
 use crate::limit_violations::{self, End, size, violation};
 
 /// How the limits of a policy are kept on this machine.
@@ -78,9 +77,9 @@ impl LimitPlan {
                 }
             }
         }
-        if let Some(processes) = limits.max_processes {
+        if let Some(enforced) = limits.max_processes.map(|most| most.saturating_add(OWN_PROCESSES)) {
             match probe.pids {
-                Support::Yes { .. } => self.cgroup.pids = Some(processes),
+                Support::Yes { .. } => self.cgroup.pids = Some(enforced),
                 // The kernel does not count the processes of root.
                 Support::No { reason } if rustix::process::geteuid().is_root() => {
                     self.degraded.push(Degradation::new(
@@ -89,8 +88,8 @@ impl LimitPlan {
                     ));
                 }
                 Support::No { .. } => {
-                    self.rlimit(libc::RLIMIT_NPROC, Some(processes));
-                    self.uncounted_processes = Some(processes);
+                    self.rlimit(libc::RLIMIT_NPROC, Some(enforced));
+                    self.uncounted_processes = Some(enforced);
                 }
             }
         }
@@ -118,9 +117,9 @@ impl LimitPlan {
         &self,
         end: &End,
         usage: Option<&cgroup::Usage>,
-        outputs: &[&Capture],
+        cut: &[Option<u64>],
     ) -> Vec<Violation> {
-        let mut reached = limit_violations::by_one_process(&self.limits, end, outputs);
+        let mut reached = limit_violations::by_one_process(&self.limits, end, cut);
         let of_the_group = usage.map_or_else(Reached::default, |usage| Reached {
             oom_kills: usage.memory.map_or(0, |memory| memory.oom_kills),
             refused: usage.pids.map_or(0, |pids| pids.refused),
@@ -144,7 +143,7 @@ impl LimitPlan {
             );
             reached.push(violation("memory", true, message));
         }
-        if let Some(limit) = self.cgroup.pids
+        if let Some(limit) = self.limits.max_processes
             && counted.refused > 0
         {
             let message = format!(
@@ -168,8 +167,8 @@ mod tests {
 
     #[test]
     fn memory_and_processes_are_told_with_limit_and_amount() {
-        let mut plan = LimitPlan::new(&Limits::default());
-        plan.cgroup = cgroup::Limits { memory: Some(128 << 20), pids: Some(40) };
+        let mut plan = LimitPlan::new(&Limits { max_processes: Some(40), ..Limits::default() });
+        plan.cgroup = cgroup::Limits { memory: Some(128 << 20), pids: Some(48) };
         let memory = cgroup::MemoryUsage { limit: 128 << 20, peak: Some(127 << 20), oom_kills: 1 };
         let usage = cgroup::Usage { memory: Some(memory), pids: None };
         let told = plan.together(Reached { oom_kills: 1, refused: 3 }, Some(&usage));

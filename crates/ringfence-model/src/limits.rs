@@ -30,9 +30,10 @@ pub struct Limits {
     pub max_open_files: Option<u64>,
     #[serde(alias = "max_stack_bytes")]
     pub max_stack_bytes: Option<u64>,
-    /// Files opened for writing.
+    /// Files opened for writing. Nobody counts them: nothing starts with it.
     #[serde(alias = "max_file_writes")]
     pub max_file_writes: Option<u64>,
+    /// Bytes written to all files together. Nobody counts them: nothing starts with it.
     #[serde(alias = "max_total_write_bytes")]
     pub max_total_write_bytes: Option<u64>,
     /// Wall-clock time of one command.
@@ -61,17 +62,17 @@ impl Limits {
     /// Small tasks: 512 MiB, 60 s of CPU, 10 processes.
     #[must_use]
     pub fn standard() -> Self {
-        Self::sized(512 * MIB, 60, 10 * MIB, 50 * MIB, 10, 100, 8 * MIB, 100, 100 * MIB)
+        Self::sized(512 * MIB, 60, 10 * MIB, 50 * MIB, 10, 100, 8 * MIB)
     }
 
     #[must_use]
     pub fn permissive() -> Self {
-        Self::sized(4 * GIB, 300, 100 * MIB, GIB, 100, 1000, 64 * MIB, 1000, GIB)
+        Self::sized(4 * GIB, 300, 100 * MIB, GIB, 100, 1000, 64 * MIB)
     }
 
     #[must_use]
     pub fn strict() -> Self {
-        Self::sized(128 * MIB, 10, MIB, 10 * MIB, 1, 20, 2 * MIB, 10, 10 * MIB)
+        Self::sized(128 * MIB, 10, MIB, 10 * MIB, 1, 20, 2 * MIB)
     }
 
     #[must_use]
@@ -79,18 +80,7 @@ impl Limits {
         Self::default()
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a row of the preset table, in its column order")]
-    fn sized(
-        memory: u64,
-        cpu: u64,
-        output: u64,
-        file: u64,
-        processes: u64,
-        files: u64,
-        stack: u64,
-        writes: u64,
-        total_write: u64,
-    ) -> Self {
+    fn sized(memory: u64, cpu: u64, output: u64, file: u64, processes: u64, files: u64, stack: u64) -> Self {
         Self {
             max_memory_bytes: Some(memory),
             max_cpu_seconds: Some(cpu),
@@ -99,9 +89,7 @@ impl Limits {
             max_processes: Some(processes),
             max_open_files: Some(files),
             max_stack_bytes: Some(stack),
-            max_file_writes: Some(writes),
-            max_total_write_bytes: Some(total_write),
-            timeout_ms: None,
+            ..Self::default()
         }
     }
 

@@ -12,6 +12,12 @@ use crate::workspace::Workspace;
 /// so no link inside of the workspace leads around it. Removing a tree asks about its top only.
 pub trait Guard: Send + Sync + std::fmt::Debug {
     fn may(&self, host_path: &Path, access: Access) -> Result<()>;
+
+    /// Whether a file that is about to be written may be this large.
+    fn may_hold(&self, bytes: usize) -> Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
 }
 
 impl Workspace {
@@ -21,6 +27,11 @@ impl Workspace {
             None => Ok(()),
             Some(guard) => guard.may(&real_path(fd)?, access),
         }
+    }
+
+    /// The guard's word on how large a file becomes.
+    pub(crate) fn guard_size(&self, content: &[u8]) -> Result<()> {
+        self.guard.as_ref().map_or(Ok(()), |guard| guard.may_hold(content.len()))
     }
 
     /// The guard's word on a name that is about to be written, moved or removed.

@@ -190,6 +190,7 @@ impl Workspace {
         if place.facts().map_err(|errno| explain("write", path, errno))?.is_some() {
             return Ok(false);
         }
+        self.guard_size(content)?;
         self.room_for(content.len())?;
         let staged =
             Staged::with_content(place, None, content).map_err(|error| explain_io("write", path, error))?;
@@ -202,6 +203,7 @@ impl Workspace {
         let inner = Inner::of_entry(path)?;
         let place = self.place_to_write(&inner)?;
         self.guard_place(&place)?;
+        self.guard_size(content)?;
         let existing = self.replaceable(&place, path)?;
         let old = existing.map_or(0, |facts| facts.size);
         self.room_for(content.len().saturating_sub(usize::try_from(old).unwrap_or(usize::MAX)))?;

@@ -1,12 +1,13 @@
 //! The background commands of a session, and its commands on terminals.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringfence::fence::block_on;
 use ringfence::fence::jobs::{JobInfo, JobState, Jobs, TerminalSize};
-use ringfence::model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result};
+use ringfence::model::{Assurance, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result};
 use ringfence::session::{Call, Core, Shell, Workplace};
 use serde_json::{Value, json};
 
@@ -14,6 +15,8 @@ use super::wire::{Job, Order, Wire, text_or_base64};
 
 /// How long a command on a terminal that was cancelled may take before it is killed.
 const GRACE: Duration = Duration::from_millis(200);
+/// How often is looked whether the end of a job was heard.
+const GLANCE: Duration = Duration::from_millis(2);
 const TERM: i32 = 15;
 const KILL: i32 = 9;
 /// As much output as one line has at most, unless it asks for less.
@@ -26,11 +29,13 @@ pub(crate) struct SessionJobs {
     wire: Arc<Wire>,
     /// Which job a running command on a terminal is.
     terminals: Mutex<BTreeMap<String, String>>,
+    /// The threads that wait for the ends of those in the background.
+    watchers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl SessionJobs {
     pub(crate) fn new(core: &Core, place: Arc<dyn Workplace>, wire: Arc<Wire>) -> Self {
-        Self { core: core.clone(), place, wire, terminals: Mutex::default() }
+        Self { core: core.clone(), place, wire, terminals: Mutex::default(), watchers: Mutex::default() }
     }
 
     /// Starts an admitted command, and says so. One on a terminal that is not in the background is followed to its end;
@@ -56,15 +61,16 @@ impl SessionJobs {
             }
         };
         if job.background {
-            self.wire.send(&json!({ "id": job.id, "event": "job", "job": described(&info) }));
+            self.wire.send(&json!({ "id": job.id, "event": "job", "job": self.described(&info) }));
             let (its, call, id) = (Arc::clone(self), call.clone(), job.id.clone());
-            std::thread::spawn(move || {
+            let watcher = std::thread::spawn(move || {
                 let ended = block_on(jobs.wait(&info.id));
                 if let Ok(ended) = &ended {
-                    its.wire.send(&json!({ "id": id, "event": "job", "job": described(ended) }));
+                    its.wire.send(&json!({ "id": id, "event": "job", "job": its.described(ended) }));
                 }
                 let _ = its.core.job_ended(&call, ended, assurance, started);
             });
+            self.watchers().push(watcher);
             return Ok(None);
         }
         let key = job.id.to_string();
@@ -73,21 +79,8 @@ impl SessionJobs {
         let ended = block_on(jobs.follow(&info.id, &tell));
         self.terminals().remove(&key);
         let kept = block_on(jobs.read(&info.id, 0, usize::MAX));
-        let state = self.core.job_ended(call, ended, assurance.clone(), started)?;
-        let (exit_code, signal) = match state {
-            JobState::Ended { exit_code, signal } => (exit_code, signal),
-            JobState::Running => (-1, None),
-        };
-        let kept = kept?;
-        Ok(Some(ExecResult {
-            stdout: kept.bytes,
-            exit_code,
-            signal,
-            timed_out: exit_code == 124,
-            truncated: kept.offset > 0,
-            duration_ms: started.elapsed().as_secs_f64() * 1000.0,
-            ..ExecResult::silent(assurance)
-        }))
+        let ran = self.core.job_ended(call, ended, assurance, started)?;
+        Ok(Some(ExecResult { stdout: kept?.bytes, ..ran.result }))
     }
 
     fn jobs(&self) -> Result<Arc<dyn Jobs>> {
@@ -115,7 +108,7 @@ impl SessionJobs {
     fn carry_out(&self, id: &Value, order: &Order) -> Result<()> {
         let jobs = self.jobs()?;
         if order.list {
-            let jobs: Vec<Value> = block_on(jobs.list())?.iter().map(described).collect();
+            let jobs: Vec<Value> = block_on(jobs.list())?.iter().map(|job| self.described(job)).collect();
             self.wire.send(&json!({ "id": id, "event": "jobs", "jobs": jobs }));
             return Ok(());
         }
@@ -144,7 +137,7 @@ impl SessionJobs {
         }
         let piece =
             block_on(jobs.read(&job, order.offset.unwrap_or(u64::MAX / 2), order.max.unwrap_or(MOST)))?;
-        let mut line = json!({ "id": id, "event": "job", "job": described(&piece.job) });
+        let mut line = json!({ "id": id, "event": "job", "job": self.described(&piece.job) });
         if order.offset.is_some() {
             line["offset"] = json!(piece.offset);
             line["nextOffset"] = json!(piece.next_offset());
@@ -154,22 +147,40 @@ impl SessionJobs {
         Ok(())
     }
 
-    fn terminals(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
-        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-pub(crate) fn described(job: &JobInfo) -> Value {
-    let mut line = json!({ "id": job.id, "command": job.command, "outputBytes": job.output_bytes });
-    match job.state {
-        JobState::Running => line["state"] = json!("running"),
-        JobState::Ended { exit_code, signal } => {
-            line["state"] = json!("ended");
-            line["exitCode"] = json!(exit_code);
-            line["signal"] = json!(signal);
+    /// Hears how the jobs of a sandbox that is gone have ended.
+    pub(crate) fn finish(&self) {
+        let deadline = Instant::now() + GRACE;
+        while self.watchers().iter().any(|watcher| !watcher.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(GLANCE);
         }
     }
-    line
+
+    fn watchers(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn described(&self, job: &JobInfo) -> Value {
+        let mut line = json!({ "id": job.id, "command": job.command, "outputBytes": job.output_bytes });
+        match job.state {
+            JobState::Running => line["state"] = json!("running"),
+            JobState::Ended { exit_code, signal } => {
+                line["state"] = json!("ended");
+                line["exitCode"] = json!(exit_code);
+                line["signal"] = json!(signal);
+                line["blocked"] = json!(job.blocked_resource.is_some());
+                line["timedOut"] = json!(job.timed_out);
+            }
+        }
+        let told = self.core.ran(job.result(Assurance::unsandboxed(), Duration::ZERO));
+        if !told.result.violations.is_empty() {
+            line["violations"] = json!(told.result.violations);
+        }
+        line
+    }
+
+    fn terminals(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The size that was asked for, filled up with that of a usual terminal.

@@ -244,6 +244,29 @@ fn jobs_are_started_polled_written_to_and_signalled() {
 }
 
 #[test]
+fn what_jobs_and_commands_on_a_terminal_may_not_do_is_told_and_recorded() {
+    let Some(room) = room() else { return };
+    let path = json!(room.write(".env", "treasure\n"));
+    let mut session = Session::start(&room);
+    session.send(&json!({ "id": 1, "command": "cat .env", "tty": true }));
+    let result = session.until("result")["result"].clone();
+    assert_eq!((&result["blocked"], &result["violations"][0]["resource"]), (&json!(true), &path), "{result}");
+    session.send(&json!({ "id": 2, "command": "cat .env", "background": true }));
+    let ended = loop {
+        let job = session.until("job")["job"].clone();
+        if job["state"] == "ended" {
+            break job;
+        }
+    };
+    assert_eq!((&ended["blocked"], &ended["violations"][0]["resource"]), (&json!(true), &path), "{ended}");
+    assert_eq!(session.end(), 0);
+    let recorded = room.run(&["violations", "--json"]).json();
+    let resources: Vec<_> =
+        recorded.as_array().unwrap().iter().map(|row| &row["violation"]["resource"]).collect();
+    assert_eq!(resources, [&path, &path]);
+}
+
+#[test]
 fn a_command_on_a_terminal_has_input_and_size() {
     let Some(room) = room() else { return };
     let mut session = Session::start(&room);

@@ -33,6 +33,7 @@ impl Asking {
 
     pub(super) fn ask(&self, number: u64, violation: Violation, command: String, grant: Grant) {
         let is_of_the_host = self.map.to_host(&grant.path).is_some();
+        let violation = inside::told_outside(violation, &self.map);
         let question = Question { violation, command, grant: inside::outside(grant, &self.map), call: None };
         self.open().insert(number, (question.clone(), None));
         let (approval, orders, open) = (self.approval.clone(), self.orders.clone(), Arc::clone(&self.open));

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::{Environment, Grant, PathPattern, PathRule, Policy, RuleLayer, RuleSource};
+use ringfence_fence::jobs::JobInfo;
+use ringfence_model::{
+    Environment, ExecResult, Grant, PathPattern, PathRule, Policy, RuleLayer, RuleSource, Violation,
+};
 use ringfence_workspace::PathMap;
 
 use crate::options::{ContainerSpec, Mount};
@@ -126,6 +129,42 @@ pub fn environment(
 pub fn outside(grant: Grant, map: &PathMap) -> Grant {
     let path = map.to_host(&grant.path).unwrap_or_else(|| grant.path.clone());
     Grant { path, ..grant }
+}
+
+/// What was refused, as the host names it: the same file under both names must not be two in the ledger.
+#[must_use]
+pub fn told_outside(violation: Violation, map: &PathMap) -> Violation {
+    let Some(host) = map.to_host(Path::new(&violation.resource)) else { return violation };
+    let host = host.display().to_string();
+    let message = violation.message.replace(&violation.resource, &host);
+    Violation { resource: host, message, ..violation }
+}
+
+/// What came of a command, as the host names it.
+#[must_use]
+pub fn result_outside(result: ExecResult, map: &PathMap) -> ExecResult {
+    let violations = told_all(result.violations, map);
+    let blocked_resource = result.blocked_resource.map(|resource| name_outside(resource, map));
+    let blocking =
+        violations.iter().rev().find(|violation| Some(&violation.resource) == blocked_resource.as_ref());
+    let blocked_reason = blocking.map(|violation| violation.message.clone()).or(result.blocked_reason);
+    ExecResult { violations, blocked_resource, blocked_reason, ..result }
+}
+
+/// A job, as the host names what it was refused.
+#[must_use]
+pub fn job_outside(job: JobInfo, map: &PathMap) -> JobInfo {
+    let violations = told_all(job.violations, map);
+    let blocked_resource = job.blocked_resource.map(|resource| name_outside(resource, map));
+    JobInfo { violations, blocked_resource, ..job }
+}
+
+fn told_all(violations: Vec<Violation>, map: &PathMap) -> Vec<Violation> {
+    violations.into_iter().map(|violation| told_outside(violation, map)).collect()
+}
+
+fn name_outside(resource: String, map: &PathMap) -> String {
+    map.to_host(Path::new(&resource)).map_or(resource, |host| host.display().to_string())
 }
 
 /// Where the container has a directory of the host; one that it has not may be one of its own.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ringfence_fence::BoxFuture;
 use ringfence_fence::jobs::{JobInfo, JobOutput, Jobs, TerminalSize};
-use ringfence_local::guest::job_wire::{JobAnswer, JobCall};
+use ringfence_local::guest::job_wire::{Job, JobAnswer, JobCall};
 use ringfence_local::guest::wire::Bytes;
 use ringfence_model::{Error, ErrorKind, ExecRequest, Result};
 use ringfence_workspace::PathMap;
@@ -32,10 +32,14 @@ impl GuestJobs {
         }
     }
 
+    fn outside(&self, job: Job) -> JobInfo {
+        inside::job_outside(job.into(), &self.map)
+    }
+
     fn job(&self, call: JobCall) -> BoxFuture<'_, Result<JobInfo>> {
         Box::pin(async move {
             match self.ask(call).await? {
-                JobAnswer::Job { job } => Ok(job.into()),
+                JobAnswer::Job { job } => Ok(self.outside(job)),
                 _ => Err(strange()),
             }
         })
@@ -60,7 +64,7 @@ impl Jobs for GuestJobs {
     fn list(&self) -> BoxFuture<'_, Result<Vec<JobInfo>>> {
         Box::pin(async move {
             match self.ask(JobCall::List).await? {
-                JobAnswer::Jobs { jobs } => Ok(jobs.into_iter().map(Into::into).collect()),
+                JobAnswer::Jobs { jobs } => Ok(jobs.into_iter().map(|job| self.outside(job)).collect()),
                 _ => Err(strange()),
             }
         })
@@ -70,7 +74,7 @@ impl Jobs for GuestJobs {
         Box::pin(async move {
             match self.ask(JobCall::Read { job: id.to_owned(), offset, most }).await? {
                 JobAnswer::Output { offset, data, job } => {
-                    Ok(JobOutput { offset, bytes: data.0, job: job.into() })
+                    Ok(JobOutput { offset, bytes: data.0, job: self.outside(job) })
                 }
                 _ => Err(strange()),
             }

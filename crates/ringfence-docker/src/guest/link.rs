@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::TARGET;
 use super::asking::Asking;
+use super::inside;
 use crate::engine::attached::{Attached, Pieces, Program};
 use crate::engine::{Engine, Task};
 
@@ -58,6 +59,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     background: Option<BackgroundHook>,
     asking: Option<Asking>,
+    map: PathMap,
 }
 
 struct BackgroundHook(Background);
@@ -120,11 +122,12 @@ impl Link {
         };
         let (orders, queue) = mpsc::unbounded_channel();
         let (tell, told) = oneshot::channel();
-        let asking = listeners.approval.map(|approval| Asking::new(approval, map, orders.clone()));
+        let asking = listeners.approval.map(|approval| Asking::new(approval, map.clone(), orders.clone()));
         let shared = Arc::new(Shared {
             state: Mutex::new(State { ready: Some(tell), ..State::default() }),
             background: listeners.background.map(BackgroundHook),
             asking,
+            map,
         });
         let Attached { input, output, .. } = attached;
         let closing = Arc::new(Notify::new());
@@ -406,8 +409,13 @@ async fn hear(shared: &Arc<Shared>, line: &[u8]) {
         }
         Word::Stdout { id, data } => (id, News::Event(ExecEvent::Stdout(data.0))),
         Word::Stderr { id, data } => (id, News::Event(ExecEvent::Stderr(data.0))),
-        Word::Violation { id, violation } => (id, News::Event(ExecEvent::Violation(violation))),
-        Word::Result { id, result } => (id, News::Ended(Box::new(Ok(*result)))),
+        Word::Violation { id, violation } => {
+            let violation = inside::told_outside(*violation, &shared.map);
+            (id, News::Event(ExecEvent::Violation(Box::new(violation))))
+        }
+        Word::Result { id, result } => {
+            (id, News::Ended(Box::new(Ok(inside::result_outside(*result, &shared.map)))))
+        }
         Word::Failed { id: Some(id), error } if shared.state().asked.contains_key(&id) => {
             if let Some(asked) = shared.state().asked.remove(&id) {
                 let _ = asked.send(Err(error.into()));

@@ -373,8 +373,11 @@ impl Steward {
         let signal = (stopped == Some(Stopped::Cancel)).then_some(15);
         let lasted = started.elapsed();
         let reached = limit_violations::End { timed_out, signal, exit_code, cpu_us: None, lasted };
-        let violations =
-            limit_violations::by_one_process(&self.shared.place.limits, &reached, &[&stdout, &stderr]);
+        let violations = limit_violations::by_one_process(
+            &self.shared.place.limits,
+            &reached,
+            &[stdout.cut(), stderr.cut()],
+        );
         Ok(ExecResult {
             truncated: stdout.truncated() || stderr.truncated(),
             stdout: stdout.finish(),

@@ -35,8 +35,9 @@ pub trait Ask: Send + Sync {
     /// A call was refused in the end.
     fn refused(&self, violation: Violation);
 
-    /// The person wants the whole run to end.
-    fn abort(&self);
+    /// The person wants what asked to end. True when nothing of it goes on any more, so that a call that still waits can
+    /// be answered; else the whole run is being ended, and no answer may come before.
+    fn abort(&self) -> bool;
 
     /// Which turn this is. Refusals, and what was allowed once, hold in the turn in which they were decided.
     fn turn(&self) -> u64 {
@@ -226,6 +227,9 @@ impl Desk {
             // Told before the calls go on: what comes of them must not be known earlier than why.
             self.ask.settled(&violation, &grant(key, scope), decision, Ok(()));
             self.ask.refused(violation);
+            if decision == Decision::Abort && !self.ask.abort() {
+                return;
+            }
             for waiting in &queue {
                 let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
             }
@@ -238,9 +242,6 @@ impl Desk {
                 }
             }
             self.ask.settled(&violation, &grant(key, scope), decision, outcome);
-        }
-        if decision == Decision::Abort {
-            self.ask.abort();
         }
     }
 

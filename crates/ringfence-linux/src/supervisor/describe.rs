@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::plan::OWN_PROCESSES;
 use crate::seccomp::DenyEntry;
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
 
@@ -74,8 +75,9 @@ pub(super) fn refused_call(tid: i32, entry: &DenyEntry) -> Violation {
 
 /// The kernel refuses the process that `tid` wants to make.
 pub(super) fn too_many_processes(tid: i32, limit: u64, there: u64) -> Violation {
+    let (limit, there) = (limit.saturating_sub(OWN_PROCESSES), there.saturating_sub(OWN_PROCESSES));
     let processes = if limit == 1 { "process" } else { "processes" };
-    let message = format!("the limit of {limit} {processes} at once was reached; now there are {there}");
+    let message = format!("the limit of {limit} {processes} at once was reached; there are at least {there}");
     let kind = ViolationKind::ResourceLimit;
     Violation {
         rule: Some("limits.processes".to_owned()),

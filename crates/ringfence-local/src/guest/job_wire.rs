@@ -1,6 +1,7 @@
 //! What is said about background commands and terminals.
 
 use ringfence_fence::jobs::{JobInfo, JobOutput, JobState, TerminalSize};
+use ringfence_model::Violation;
 use serde::{Deserialize, Serialize};
 
 use super::wire::{Bytes, Request};
@@ -60,6 +61,10 @@ pub struct Job {
     exit_code: Option<i32>,
     signal: Option<i32>,
     output_bytes: u64,
+    truncated: bool,
+    timed_out: bool,
+    violations: Vec<Violation>,
+    blocked_resource: Option<String>,
 }
 
 impl From<JobInfo> for Job {
@@ -68,7 +73,17 @@ impl From<JobInfo> for Job {
             JobState::Running => (None, None),
             JobState::Ended { exit_code, signal } => (Some(exit_code), signal),
         };
-        Self { id: info.id, command: info.command, exit_code, signal, output_bytes: info.output_bytes }
+        Self {
+            id: info.id,
+            command: info.command,
+            exit_code,
+            signal,
+            output_bytes: info.output_bytes,
+            truncated: info.truncated,
+            timed_out: info.timed_out,
+            violations: info.violations,
+            blocked_resource: info.blocked_resource,
+        }
     }
 }
 
@@ -78,7 +93,15 @@ impl From<Job> for JobInfo {
             None => JobState::Running,
             Some(exit_code) => JobState::Ended { exit_code, signal: job.signal },
         };
-        Self { id: job.id, command: job.command, state, output_bytes: job.output_bytes }
+        Self {
+            state,
+            output_bytes: job.output_bytes,
+            truncated: job.truncated,
+            timed_out: job.timed_out,
+            violations: job.violations,
+            blocked_resource: job.blocked_resource,
+            ..Self::running(job.id, job.command)
+        }
     }
 }
 

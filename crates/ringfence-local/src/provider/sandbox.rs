@@ -33,11 +33,9 @@ pub struct LocalSandbox {
 
 impl LocalSandbox {
     /// Prepares the fence and starts its main shell; blocks until bash is ready.
-    pub fn start(options: CreateOptions) -> Result<Self> {
-        if options.policy.limits.max_open_files.is_some_and(|most| most < LEAST_OPEN_FILES) {
-            let message = format!("a shell needs room for at least {LEAST_OPEN_FILES} open files");
-            return Err(Error::new(ErrorKind::InvalidConfig, message).hint("raise limits.maxOpenFiles"));
-        }
+    pub fn start(mut options: CreateOptions) -> Result<Self> {
+        let most = &mut options.policy.limits.max_open_files;
+        *most = most.map(|most| most.max(LEAST_OPEN_FILES));
         let Hooks { approval, background, .. } = options.hooks.clone();
         let mut shell_options = ShellOptions { approval, ..ShellOptions::default() };
         if let Some(background) = background {

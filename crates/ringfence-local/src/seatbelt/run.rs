@@ -275,7 +275,8 @@ impl<'a> Run<'a> {
         let lasted = self.started.elapsed();
         let ended =
             limit_violations::End { timed_out: end.timed_out, signal, exit_code, cpu_us: None, lasted };
-        let reached = limit_violations::by_one_process(limits, &ended, &[&output.stdout, &output.stderr]);
+        let reached =
+            limit_violations::by_one_process(limits, &ended, &[output.stdout.cut(), output.stderr.cut()]);
         let truncated = output.stdout.truncated() || output.stderr.truncated();
         let stderr = output.stderr.finish();
         let outcome = Outcome { exit_code, stderr: &stderr, directory: &self.cwd };

@@ -2,15 +2,21 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use ringfence_fence::BoxFuture;
 use ringfence_fence::approve::{Approver, Question};
+use ringfence_linux::host_loop::GRACE;
 use ringfence_model::LockExt as _;
 use ringfence_model::{Decision, Grant};
 
 use crate::approval::Approval;
 use crate::shell::live::Feed;
 use crate::shell::session::Control;
+
+/// How long the processes of a command that a person ended may take to be gone: longer than until they are killed.
+const LEAVING: Duration = GRACE.saturating_mul(2);
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// Stands between a sandbox and the person: knows the command that runs, and what was granted before.
 #[derive(Debug)]
@@ -88,18 +94,22 @@ impl Approver for Desk {
             }
             let (command, call) = self.command.locked().clone();
             let question = Question { command, call, ..question.clone() };
-            match self.approval.approver.ask(&question).await {
-                // The command ends; its shell need not.
-                Decision::Abort => {
-                    self.control.cancel();
-                    Decision::Deny
-                }
-                decision => decision,
-            }
+            self.approval.approver.ask(&question).await
         })
     }
 
     fn turn(&self) -> u64 {
         self.turn.load(Ordering::Acquire)
+    }
+
+    /// The command ends; its shell need not. Where bash itself waits for the answer it can only leave the command
+    /// afterwards, when nothing else of it is left.
+    fn abort(&self) -> bool {
+        self.control.cancel();
+        let deadline = Instant::now() + LEAVING;
+        while self.control.is_ending() && Instant::now() < deadline {
+            std::thread::sleep(GLANCE);
+        }
+        true
     }
 }

@@ -8,20 +8,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::jobs::{JobInfo, JobOutput, JobState, TerminalSize};
-use ringfence_linux::host_loop::GRACE;
 use ringfence_model::LockExt as _;
-use ringfence_model::{Error, ErrorKind, ExecRequest, Result};
+use ringfence_model::{Error, ErrorKind, ExecRequest, Result, Violation};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::relay;
 use crate::shell::driver;
+use crate::shell::job_watcher::Watcher;
 use crate::shell::live::{Home, Live, Streams};
 use crate::shell::session::{self, SharedSandbox, Shell};
 use crate::shell::tree::{Seen, Tops};
+use crate::verdict::blocking;
 
-/// How much of a job's output is kept: the last of it.
+/// How much of a job's output is kept at most: the last of it.
 const KEPT: usize = 4 << 20;
 /// How many that have ended are remembered.
 const REMEMBERED: usize = 100;
@@ -47,9 +48,11 @@ pub struct JobOptions<'a> {
 }
 
 #[derive(Debug)]
-struct Job {
+pub(crate) struct Job {
     number: u64,
     command: String,
+    /// How much of its output is kept.
+    most: usize,
     bash: Seen,
     input: Mutex<Option<OwnedFd>>,
     master: Option<OwnedFd>,
@@ -63,9 +66,16 @@ struct Progress {
     /// The last of the output, and where it begins.
     kept: std::collections::VecDeque<u8>,
     begins: u64,
+    timed_out: bool,
+    violations: Vec<Violation>,
+    blocked_resource: Option<String>,
 }
 
 impl Progress {
+    fn written(&self) -> u64 {
+        self.begins + self.kept.len() as u64
+    }
+
     /// What is kept from `offset` on, which moves to the end of it.
     fn after(&self, offset: &mut u64) -> Vec<u8> {
         let skip = usize::try_from(offset.saturating_sub(self.begins)).unwrap_or(usize::MAX);
@@ -113,25 +123,42 @@ impl Jobs {
         {
             return Err(Error::new(ErrorKind::SpawnFailed, "the job's shell could not be prepared"));
         }
+        // What bash was refused before the command is not the command's.
+        drop(live.feed.take());
         let nonce = session::nonce()?;
         let bytes = driver::request(&nonce, &command, None)?.plain();
+        let limits = &self.sandbox.0.fence().policy().limits;
+        let most = usize::try_from(limits.kept_output()).unwrap_or(KEPT).min(KEPT);
         let job = Arc::new(Job {
             number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
             command,
+            most,
             bash: Seen::new(live.bash.pid),
             input: Mutex::new(Some(input)),
             master,
-            progress: Mutex::new(Progress { state: JobState::Running, kept: <_>::default(), begins: 0 }),
+            progress: Mutex::new(Progress {
+                state: JobState::Running,
+                kept: <_>::default(),
+                begins: 0,
+                timed_out: false,
+                violations: vec![],
+                blocked_resource: None,
+            }),
             changed: Condvar::new(),
         });
-        let deadline = request.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+        let started = Instant::now();
+        let timeout = match (request.timeout_ms, limits.timeout_ms) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let deadline = timeout.map(|ms| started + Duration::from_millis(ms));
         let mut jobs = self.lock();
         jobs.insert(job.number, Arc::clone(&job));
         forget_old(&mut jobs);
         drop(jobs);
-        let its = Arc::clone(&job);
+        let (its, sandbox) = (Arc::clone(&job), Arc::clone(&self.sandbox.0));
         std::thread::spawn(move || {
-            let watcher = Watcher { job: its, live, output, nonce, deadline };
+            let watcher = Watcher { job: its, sandbox, live, output, nonce, started, deadline };
             watcher.run(&bytes);
         });
         if let ringfence_model::Stdin::Bytes(bytes) = &request.stdin {
@@ -273,10 +300,13 @@ impl Job {
     fn info(&self) -> JobInfo {
         let progress = self.lock();
         JobInfo {
-            id: format!("job-{}", self.number),
-            command: self.command.clone(),
             state: progress.state,
-            output_bytes: progress.begins + progress.kept.len() as u64,
+            output_bytes: progress.written(),
+            truncated: progress.begins > 0,
+            timed_out: progress.timed_out,
+            violations: progress.violations.clone(),
+            blocked_resource: progress.blocked_resource.clone(),
+            ..JobInfo::running(format!("job-{}", self.number), self.command.clone())
         }
     }
 
@@ -307,7 +337,7 @@ impl Job {
     }
 
     /// Its bash hears what would end it; anything else is for what it started.
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let tops = Tops::now(&self.bash);
         // First, or it may say of the others how they ended.
         if [Signal::TERM, Signal::KILL, Signal::INT, Signal::QUIT, Signal::HUP].contains(&signal) {
@@ -316,122 +346,44 @@ impl Job {
         tops.signal(signal);
     }
 
-    fn push(&self, bytes: &[u8]) {
+    pub(crate) fn push(&self, bytes: &[u8]) {
         let mut progress = self.lock();
         progress.kept.extend(bytes);
-        let excess = progress.kept.len().saturating_sub(KEPT);
+        let excess = progress.kept.len().saturating_sub(self.most);
         progress.kept.drain(..excess);
         progress.begins += excess as u64;
         drop(progress);
         self.changed.notify_all();
     }
 
-    fn end(&self, exit_code: i32, signal: Option<i32>) {
+    pub(crate) fn was_refused(&self, violations: Vec<Violation>) {
+        let mut progress = self.lock();
+        for violation in violations {
+            if !progress.violations.iter().any(|known| known.is_same_refusal(&violation)) {
+                progress.violations.push(violation);
+            }
+        }
+    }
+
+    /// What was refused so far counts, now that it ended with this.
+    pub(crate) fn settle(&self, exit_code: i32) {
+        let mut progress = self.lock();
+        let blocking = blocking(&progress.violations, exit_code);
+        progress.blocked_resource = blocking.map(|violation| violation.resource.clone());
+    }
+
+    /// How much it wrote, where not all of it is kept.
+    pub(crate) fn cut(&self) -> Option<u64> {
+        let progress = self.lock();
+        (progress.begins > 0).then(|| progress.written())
+    }
+
+    pub(crate) fn end(&self, exit_code: i32, signal: Option<i32>, timed_out: bool) {
         self.close_input();
-        self.lock().state = JobState::Ended { exit_code, signal };
+        let mut progress = self.lock();
+        progress.state = JobState::Ended { exit_code, signal };
+        progress.timed_out = timed_out;
+        drop(progress);
         self.changed.notify_all();
-    }
-}
-
-/// The thread of one job.
-struct Watcher {
-    job: Arc<Job>,
-    live: Live,
-    output: OwnedFd,
-    nonce: String,
-    deadline: Option<Instant>,
-}
-
-impl Watcher {
-    fn run(self, request: &[u8]) {
-        let timed_out = !self.until_end(request);
-        let mut reported = None;
-        while let Some(said) = self.live.channel.receive() {
-            if said.pid == self.live.bash.pid && said.nonce == self.nonce {
-                reported = Some(said.status);
-            }
-        }
-        self.drain();
-        // What it left behind goes with it.
-        let Self { job, live, output, .. } = self;
-        let ended = live.finish();
-        job.push(&Self::read_all(&output));
-        match (reported, ended) {
-            _ if timed_out => job.end(124, None),
-            (Some(status), _) => job.end(status, None),
-            (None, Ok(result)) => job.end(result.exit_code, result.signal),
-            (None, Err(_)) => job.end(128 + libc::SIGKILL, Some(libc::SIGKILL)),
-        }
-    }
-
-    /// Until bash has reported, or is gone. False when it had to be ended.
-    fn until_end(&self, request: &[u8]) -> bool {
-        let mut unsent = request;
-        let mut open = true;
-        loop {
-            if !unsent.is_empty() {
-                match self.live.channel.send(unsent) {
-                    Ok(length) => unsent = &unsent[length..],
-                    Err(_) => return true,
-                }
-            }
-            let now = Instant::now();
-            if self.deadline.is_some_and(|deadline| now >= deadline) {
-                self.job.signal(Signal::TERM);
-                std::thread::sleep(GRACE);
-                return false;
-            }
-            let sending = if unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-            let mut fds = [
-                PollFd::new(self.live.channel.status(), PollFlags::IN),
-                PollFd::from_borrowed_fd(self.live.feed.wake.fd(), PollFlags::IN),
-                PollFd::new(self.live.channel.commands(), sending),
-                PollFd::new(&self.output, PollFlags::IN),
-            ];
-            let watched = if open { &mut fds[..] } else { &mut fds[..3] };
-            let left = self.deadline.map(|deadline| {
-                let left = deadline - now;
-                Timespec {
-                    tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-                    tv_nsec: left.subsec_nanos().into(),
-                }
-            });
-            let _ = poll(watched, left.as_ref());
-            let [said, fed, out] = [0, 1, 3].map(|index| !fds[index].revents().is_empty());
-            if out {
-                open = self.drain();
-            }
-            if fed {
-                self.live.feed.wake.clear();
-                if self.live.feed.is_over() {
-                    return true;
-                }
-            }
-            if said {
-                return true;
-            }
-        }
-    }
-
-    /// Takes what lies there; false when no more can come.
-    fn drain(&self) -> bool {
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            match rustix::io::read(&self.output, &mut buffer) {
-                Ok(0) => return false,
-                Ok(length) => self.job.push(&buffer[..length]),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => return errno == rustix::io::Errno::AGAIN,
-            }
-        }
-    }
-
-    fn read_all(output: &OwnedFd) -> Vec<u8> {
-        let mut rest = vec![];
-        let mut buffer = vec![0; 64 << 10];
-        while let Ok(length @ 1..) = rustix::io::read(output, &mut buffer) {
-            rest.extend_from_slice(&buffer[..length]);
-        }
-        rest
     }
 }

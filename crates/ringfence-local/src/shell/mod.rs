@@ -9,6 +9,7 @@
 //! | `channel` | the two private sockets |
 //! | `tree` | the processes inside, as seen from outside |
 //! | `jobs` | commands that go on in the background, or on a terminal |
+//! | `job_watcher` | one of them while it runs: output, time, refusals, status |
 //! | `outputs` | where commands write, and what their jobs write later |
 //! | `ticket` | one command, from the moment somebody wants it |
 //! | `asking` | who is asked, on behalf of which command |
@@ -23,6 +24,7 @@
 mod asking;
 mod channel;
 mod driver;
+mod job_watcher;
 mod jobs;
 mod live;
 mod outputs;

@@ -83,6 +83,11 @@ impl Control {
         }
     }
 
+    /// Whether a command that was cancelled still runs.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.current().as_ref().is_some_and(Ticket::is_cancelled)
+    }
+
     /// Whether the command shall end.
     pub(crate) fn wants_end(&self, ticket: &Ticket) -> bool {
         ticket.is_cancelled() || self.disposed.load(Ordering::Acquire)
@@ -305,7 +310,7 @@ impl Shell {
         let reached =
             limit_violations::End { timed_out, signal, exit_code, cpu_us: None, lasted: started.elapsed() };
         let limits = &self.home.fence().policy().limits;
-        violations.extend(limit_violations::by_one_process(limits, &reached, &[&stdout, &stderr]));
+        violations.extend(limit_violations::by_one_process(limits, &reached, &[stdout.cut(), stderr.cut()]));
         // What ends well and at once has reached none of those that hold for all processes together.
         if let Home::Shared(sandbox) = &self.home
             && (exit_code != 0 || started.elapsed() > AT_ONCE)

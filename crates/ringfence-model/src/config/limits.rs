@@ -45,10 +45,10 @@ pub struct LimitsSection {
     pub max_open_files: Setting<NonZeroU64>,
     #[serde(alias = "max_stack_bytes")]
     pub max_stack_bytes: Setting<Size>,
-    /// Files opened for writing.
+    /// Files opened for writing. Nobody counts them: nothing starts with it.
     #[serde(alias = "max_file_writes")]
     pub max_file_writes: Setting<u64>,
-    /// Bytes written to all files together.
+    /// Bytes written to all files together. Nobody counts them: nothing starts with it.
     #[serde(alias = "max_total_write_bytes")]
     pub max_total_write_bytes: Setting<Size>,
     /// Wall-clock time of one command, in milliseconds.
@@ -176,18 +176,16 @@ mod tests {
                 l.max_processes,
                 l.max_open_files,
                 l.max_stack_bytes,
-                l.max_file_writes,
-                l.max_total_write_bytes,
             ]
         };
-        let default = [512 * M, 60, 10 * M, 50 * M, 10, 100, 8 * M, 100, 100 * M];
-        let permissive = [4 * G, 300, 100 * M, G, 100, 1000, 64 * M, 1000, G];
-        let strict = [128 * M, 10, M, 10 * M, 1, 20, 2 * M, 10, 10 * M];
+        let default = [512 * M, 60, 10 * M, 50 * M, 10, 100, 8 * M];
+        let permissive = [4 * G, 300, 100 * M, G, 100, 1000, 64 * M];
+        let strict = [128 * M, 10, M, 10 * M, 1, 20, 2 * M];
         assert_eq!(row(LimitsPreset::Default.limits()), default.map(Some));
         assert_eq!(row(LimitsPreset::Standard.limits()), default.map(Some));
         assert_eq!(row(LimitsPreset::Permissive.limits()), permissive.map(Some));
         assert_eq!(row(LimitsPreset::Strict.limits()), strict.map(Some));
-        assert_eq!(row(LimitsPreset::Unlimited.limits()), [None; 9]);
+        assert_eq!(row(LimitsPreset::Unlimited.limits()), [None; 7]);
     }
 
     #[test]

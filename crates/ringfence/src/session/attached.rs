@@ -4,7 +4,6 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use ringfence_fence::jobs::JobState;
 use ringfence_fence::{EventSink, Jobs, Ticket, block_on};
 use ringfence_local::terminal::{RawTerminal, size};
 use ringfence_model::{Error, ErrorKind, ExecRequest, ExecResult, Grant, Result, Stdin, TerminalSize};
@@ -91,16 +90,7 @@ impl Runner for Attached<'_> {
             outcome
         });
         drop(raw);
-        let JobState::Ended { exit_code, signal } = outcome?.state else {
-            return Err(Error::new(ErrorKind::Internal, "the command on the terminal did not end"));
-        };
-        Ok(ExecResult {
-            exit_code,
-            signal,
-            timed_out: exit_code == 124,
-            duration_ms: started.elapsed().as_secs_f64() * 1000.0,
-            ..ExecResult::silent(self.place.assurance())
-        })
+        Ok(outcome?.result(self.place.assurance(), started.elapsed()))
     }
 
     fn is_fenced(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ringfence_fence::approve::Question;
-use ringfence_fence::jobs::{JobInfo, JobState};
+use ringfence_fence::jobs::JobInfo;
 use ringfence_fence::{EventSink, Ticket};
 use ringfence_gate::reading::CodeReader;
 use ringfence_gate::{Decision as Verdicts, Language, Verdict};
@@ -356,18 +356,27 @@ impl Core {
         outcome: Result<JobInfo>,
         sandbox: Assurance,
         started: Instant,
-    ) -> Result<JobState> {
-        let state = self.recorder.job_ended(call, outcome, sandbox, started);
-        let exit_code = match &state {
-            Ok(JobState::Ended { exit_code, .. }) => Some(*exit_code),
-            Ok(JobState::Running) | Err(_) => None,
-        };
+    ) -> Result<Ran> {
+        let ran = self.record_job(call, outcome, sandbox, started);
+        let exit_code = ran.as_ref().ok().map(|ran| ran.result.exit_code);
         self.finished(call, exit_code == Some(0), exit_code);
-        state
+        ran
+    }
+
+    /// As [`job_ended`](Self::job_ended), where the call that began it is over.
+    pub(crate) fn record_job(
+        &self,
+        call: &Call,
+        outcome: Result<JobInfo>,
+        sandbox: Assurance,
+        started: Instant,
+    ) -> Result<Ran> {
+        self.record(call, outcome.map(|job| job.result(sandbox, started.elapsed())))
     }
 
     /// Does what the configuration says about violations.
-    pub(crate) fn ran(&self, mut result: ExecResult) -> Ran {
+    #[must_use]
+    pub fn ran(&self, mut result: ExecResult) -> Ran {
         let annotation = self.setup.annotation(&result);
         result.stderr.extend_from_slice(annotation.as_bytes());
         let dropped = self.setup.drop_violations(&mut result);

@@ -4,14 +4,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
-use ringfence_fence::jobs::{JobInfo, JobState};
 use ringfence_gate::Verdict;
 use ringfence_ledger::{
     Decided, Event, ExecutionEnd, ExecutionId, ExecutionStart, Granted, Redact, Writer, WriterOptions, now_ms,
 };
-use ringfence_model::{Assurance, Command, Decision, Error, ExecResult, Grant, GrantScope, Violation};
+use ringfence_model::{Command, Decision, Error, ExecResult, Grant, GrantScope, Violation};
 use serde_json::json;
 
 use super::event::SessionEvent;
@@ -187,41 +185,9 @@ impl Recorder {
 
     /// It could not be run, or not to its end.
     pub(crate) fn failed(&self, id: ExecutionId, error: &Error) {
-        self.end(ExecutionEnd::failed(id, self.redact.redact(&error.chain()).into_owned()));
-    }
-
-    /// What began in the background has ended.
-    pub(crate) fn end(&self, end: ExecutionEnd) {
         if let Some(ledger) = &self.ledger {
-            ledger.end(end);
+            ledger.end(ExecutionEnd::failed(id, self.redact.redact(&error.chain()).into_owned()));
         }
-    }
-
-    /// A command in the background has ended, or cannot be waited for.
-    pub(crate) fn job_ended(
-        &self,
-        call: &Call,
-        outcome: Result<JobInfo, Error>,
-        sandbox: Assurance,
-        started: Instant,
-    ) -> Result<JobState, Error> {
-        let state = outcome.map(|job| job.state);
-        let Some(id) = call.execution else { return state };
-        match &state {
-            Ok(JobState::Ended { exit_code, signal }) => self.end(ExecutionEnd {
-                exit_code: Some(*exit_code),
-                signal: *signal,
-                duration_ms: Some(started.elapsed().as_secs_f64() * 1000.0),
-                adapter: Some(sandbox.adapter),
-                layers: sandbox.layers,
-                degraded: sandbox.degraded,
-                failure: None,
-                ..ExecutionEnd::failed(id, "")
-            }),
-            Ok(JobState::Running) => {}
-            Err(error) => self.failed(id, error),
-        }
-        state
     }
 
     /// Something was refused that is no command.

@@ -52,6 +52,9 @@ impl Tools {
                 Err(failed) => failed,
             };
             let Some(stopped) = stopped else {
+                if let Some(reached) = self.shared.files.take_too_large() {
+                    self.shared.core.recorder().refused(&reached);
+                }
                 // One that leaves the workspace was refused by no rule about it, but refused.
                 if error.kind == ErrorKind::PathTraversal {
                     self.shared.core.recorder().refused(&self.left_the_workspace(file, &error));
@@ -82,7 +85,12 @@ impl Tools {
     }
 
     fn left_the_workspace(&self, file: &FileCall, error: &Error) -> Violation {
-        let path = without_dots(&self.workspace().join(file.path())).display().to_string();
-        refusal(ViolationKind::PathAccessDenied, Operation::Open, path, error.chain())
+        let workspace = self.workspace();
+        let meant = |path: PathBuf| without_dots(&workspace.join(path));
+        let paths: Vec<PathBuf> = file.paths().into_iter().map(meant).collect();
+        // One that seems to be inside can lead out by a link.
+        let outside = paths.iter().find(|path| !path.starts_with(workspace)).or(paths.first());
+        let path = outside.map_or(workspace, PathBuf::as_path);
+        refusal(ViolationKind::PathAccessDenied, Operation::Open, path.display().to_string(), error.chain())
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ringfence_fence::SandboxFiles;
-use ringfence_model::{Error, ErrorKind, Filesystem, Grant, Policy, Result};
+use ringfence_model::{Error, ErrorKind, Filesystem, Grant, Limits, Policy, Result, Violation};
 use ringfence_workspace::{FileKind, ListOptions, Occurrence, Patch, SearchOptions, Workspace, clean_input};
 
 use super::args;
@@ -67,10 +67,11 @@ impl Files {
         workspace: Workspace,
         more: Vec<Workspace>,
         filesystem: Filesystem,
+        limits: Limits,
         home: PathBuf,
     ) -> Self {
         let permanent = filesystem.grants.clone();
-        let guard = Arc::new(PolicyGuard::new(filesystem));
+        let guard = Arc::new(PolicyGuard::new(filesystem, limits));
         let guarded = |workspace: Workspace| workspace.guarded(Arc::clone(&guard) as _);
         let (workspace, more) = (guarded(workspace), more.into_iter().map(guarded).collect());
         Self { workspace, more, guard, permanent, home, turn: Mutex::default(), is_enforced: OnceLock::new() }
@@ -85,6 +86,11 @@ impl Files {
             self.is_enforced.get_or_init(|| ());
         }
         Ok(())
+    }
+
+    /// The limit that the last call did not keep, if there was one.
+    pub(crate) fn take_too_large(&self) -> Option<Violation> {
+        self.guard.take_too_large()
     }
 
     /// The directory of relative paths, in which code runs.
@@ -234,15 +240,19 @@ impl FileCall {
         }
     }
 
-    /// As it was typed; of a patch nothing.
-    pub(crate) fn path(&self) -> &str {
+    /// As they were typed.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         match self {
-            Self::Read(args) => &args.path,
-            Self::Write(args) => &args.path,
-            Self::Edit(args) => &args.path,
-            Self::ApplyPatch(_) => "",
-            Self::List(args) => &args.path,
-            Self::Search(args) => &args.path,
+            Self::Read(args) => vec![PathBuf::from(&args.path)],
+            Self::Write(args) => vec![PathBuf::from(&args.path)],
+            Self::Edit(args) => vec![PathBuf::from(&args.path)],
+            Self::ApplyPatch(args) => {
+                let patch = Patch::parse(&args.patch);
+                patch
+                    .map_or_else(|_| vec![], |mut patch| patch.paths_mut().map(|path| path.clone()).collect())
+            }
+            Self::List(args) => vec![PathBuf::from(&args.path)],
+            Self::Search(args) => vec![PathBuf::from(&args.path)],
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ringfence_fence::approve::Question;
 use ringfence_ledger::now_ms;
 use ringfence_model::{
-    Access, DenyReason, Error, ErrorKind, Filesystem, Grant, GrantScope, Operation, PathOutcome, Result,
-    RuleSource, Violation, ViolationKind,
+    Access, DenyReason, Error, ErrorKind, Filesystem, Grant, GrantScope, Limits, Operation, PathOutcome,
+    Result, RuleSource, Violation, ViolationKind,
 };
 use ringfence_workspace::Guard;
 
@@ -15,12 +15,14 @@ use ringfence_workspace::Guard;
 #[derive(Debug)]
 pub(crate) struct PolicyGuard {
     state: Mutex<State>,
+    limits: Limits,
 }
 
 #[derive(Debug)]
 struct State {
     filesystem: Filesystem,
     refused: Option<Refused>,
+    too_large: Option<Violation>,
 }
 
 /// The last refusal.
@@ -33,8 +35,8 @@ pub(crate) struct Refused {
 }
 
 impl PolicyGuard {
-    pub(crate) fn new(filesystem: Filesystem) -> Self {
-        Self { state: Mutex::new(State { filesystem, refused: None }) }
+    pub(crate) fn new(filesystem: Filesystem, limits: Limits) -> Self {
+        Self { state: Mutex::new(State { filesystem, refused: None, too_large: None }), limits }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -51,6 +53,11 @@ impl PolicyGuard {
     /// Forgets and gives what was refused since it was last asked.
     pub(crate) fn take_refused(&self) -> Option<Refused> {
         self.lock().refused.take()
+    }
+
+    /// Forgets and gives the limit that a file was to grow beyond.
+    pub(crate) fn take_too_large(&self) -> Option<Violation> {
+        self.lock().too_large.take()
     }
 
     /// These hold besides the rules, until the next call of this.
@@ -73,6 +80,15 @@ impl Guard for PolicyGuard {
         let error = Error::new(ErrorKind::PathAccessDenied, refused.sentence());
         state.refused = Some(refused);
         Err(error)
+    }
+
+    fn may_hold(&self, bytes: usize) -> Result<()> {
+        let checked = self.limits.check("maxFileSizeBytes", u64::try_from(bytes).unwrap_or(u64::MAX));
+        checked.inspect_err(|error| {
+            let (kind, operation) = (ViolationKind::ResourceLimit, Operation::Limit);
+            let violation = refusal(kind, operation, "fileSize".to_owned(), error.message.clone());
+            self.lock().too_large = Some(Violation { rule: Some("limits.fileSize".to_owned()), ..violation });
+        })
     }
 }
 

@@ -70,6 +70,7 @@ impl Inside<'_> {
 
     fn put(&self, at: &Located, content: &[u8]) -> Result<()> {
         self.may_write(at)?;
+        self.guard.may_hold(content.len())?;
         block(self.files.write(at, content))
     }
 
@@ -95,6 +96,7 @@ impl Inside<'_> {
         self.may_write(&at)?;
         let which = if args.all { Occurrence::All } else { Occurrence::First };
         let (changed, count) = replaced(&at.shown, &self.content(&at)?, &args.old, &args.new, which)?;
+        self.guard.may_hold(changed.len())?;
         block(self.files.write(&at, &changed))?;
         Ok(shown::edited(&at.shown.display().to_string(), count))
     }
@@ -113,6 +115,7 @@ impl Inside<'_> {
             let last = if content.is_some() { LastLink::Follow } else { LastLink::Keep };
             let at = block(self.files.locate(path, last))?;
             self.may_write(&at)?;
+            self.guard.may_hold(content.as_ref().map_or(0, Vec::len))?;
             places.insert(path.clone(), (at, content));
         }
         // New files come before old ones go, so that nothing is lost in between.

@@ -1,20 +1,20 @@
 //! Commands in the background. They are judged and recorded like others; nobody is asked about what the fence
 //! refuses them.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_fence::Jobs;
 use ringfence_fence::jobs::{JobInfo, JobOutput, JobState};
 use ringfence_gate::Language;
-use ringfence_model::{Error, ErrorKind, ExecRequest, Result, Stdin};
+use ringfence_model::{Assurance, Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin};
 use serde_json::{Value, json};
 
 use super::args::{self, JobAction, JobSignal};
 use super::toolbox::Tools;
-use crate::session::Call;
 use crate::session::SessionEvent;
 use crate::session::ToolResult;
+use crate::session::{Call, Ran};
 use ringfence_fence::block_on as block;
 
 /// How much one read gives at most.
@@ -96,16 +96,18 @@ impl Tools {
 
     /// Tells of the end of a job when it comes.
     fn watch(&self, call: &Call, jobs: &Arc<dyn Jobs>, job: &JobInfo) {
-        let (jobs, recorder) = (Arc::clone(jobs), Arc::clone(self.shared.core.recorder()));
+        let (jobs, core) = (Arc::clone(jobs), self.shared.core.clone());
         let (call, id, sandbox, started) =
             (call.clone(), job.id.clone(), self.workplace.assurance(), Instant::now());
-        std::thread::spawn(move || {
-            if let Ok(JobState::Ended { exit_code, signal }) =
-                recorder.job_ended(&call, block(jobs.wait(&id)), sandbox, started)
-            {
-                recorder.emit(SessionEvent::JobEnded { call_id: call.id, job: id, exit_code, signal });
+        let watcher = std::thread::spawn(move || {
+            if let Ok(ran) = core.record_job(&call, block(jobs.wait(&id)), sandbox, started) {
+                let ExecResult { exit_code, signal, .. } = ran.result;
+                core.recorder().emit(SessionEvent::JobEnded { call_id: call.id, job: id, exit_code, signal });
             }
         });
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.retain(|watcher| !watcher.is_finished());
+        watchers.push(watcher);
     }
 
     fn read_job(&self, jobs: &dyn Jobs, id: &str, args: &args::Jobs) -> Result<ToolResult> {
@@ -127,7 +129,14 @@ impl Tools {
             .redact()
             .redact(&String::from_utf8_lossy(&output.bytes))
             .into_owned();
-        Ok(ToolResult { truncated: output.offset > args.offset, ..ToolResult::text(text) }
+        let ran = self.so_far(&output.job);
+        let stderr = if is_last(&output) {
+            self.shared.core.recorder().redact().redact(&ran.annotation).into_owned()
+        } else {
+            String::new()
+        };
+        let truncated = output.offset > args.offset || output.job.truncated;
+        Ok(ToolResult { truncated, stderr, ..ToolResult::text(text) }
             .with("offset", output.offset)
             .with("nextOffset", output.next_offset())
             .with("job", self.described(&output.job)))
@@ -157,16 +166,28 @@ impl Tools {
             value["state"] = "ended".into();
             value["exitCode"] = exit_code.into();
             value["signal"] = signal.into();
+            value["blocked"] = job.blocked_resource.is_some().into();
+            value["timedOut"] = job.timed_out.into();
+        }
+        let violations = self.so_far(job).result.violations;
+        if !violations.is_empty() {
+            let redact = self.shared.core.recorder().redact();
+            let lines = violations.iter().map(|violation| redact.redact(&violation.one_line()).into_owned());
+            value["violations"] = lines.collect::<Vec<_>>().into();
         }
         value
+    }
+
+    /// What the configuration lets be told of a job.
+    fn so_far(&self, job: &JobInfo) -> Ran {
+        self.shared.core.ran(job.result(Assurance::unsandboxed(), Duration::ZERO))
     }
 }
 
 /// Leaves the beginning of a line to the next read, where more may come: no character and no secret is cut. A piece
 /// without a whole line is given as it is, up to its last whole character.
 fn end_at_a_line(output: &mut JobOutput) {
-    let is_last = output.job.state != JobState::Running && output.next_offset() >= output.job.output_bytes;
-    if is_last {
+    if is_last(output) {
         return;
     }
     if let Some(newline) = output.bytes.iter().rposition(|byte| *byte == b'\n') {
@@ -181,6 +202,11 @@ fn end_at_a_line(output: &mut JobOutput) {
             output.bytes.truncate(whole);
         }
     }
+}
+
+/// No more comes after this.
+fn is_last(output: &JobOutput) -> bool {
+    output.job.state != JobState::Running && output.next_offset() >= output.job.output_bytes
 }
 
 fn missing(field: &str) -> Error {

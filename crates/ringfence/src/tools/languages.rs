@@ -100,12 +100,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Writes the code to a file only where its language needs one. `seen` is where the sandbox has the workspace.
+    /// Writes the code to a file only where its language needs one. `seen` is where the sandbox has the workspace, and
+    /// `below` where the code runs in that.
     pub(crate) fn new(
         (command, extension): (&[String], &str),
         code: &str,
         workspace: &Workspace,
         seen: &Path,
+        below: &Path,
     ) -> Result<Self> {
         let needs_file = command.iter().any(|word| word.contains(FILE));
         let file = needs_file.then(|| {
@@ -121,8 +123,8 @@ impl Prepared {
             let inside = file.as_ref().map(|file| seen.join(file).display().to_string()).unwrap_or_default();
             words.push(shell_word(&word.replace(FILE, &inside)));
         }
-        let command =
-            format!("( cd -- {} && exec {} )", shell_word(&seen.display().to_string()), words.join(" "));
+        let directory = seen.join(below).display().to_string();
+        let command = format!("( cd -- {} && exec {} )", shell_word(&directory), words.join(" "));
         let stdin = if let Some(file) = &file {
             workspace.write(file, code.as_bytes())?;
             vec![]
@@ -222,13 +224,16 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(temp.path(), WorkspaceOptions::default()).unwrap();
         let languages = Languages::default();
+        let (seen, top) = (Path::new("/seen"), Path::new(""));
         let prepared = Prepared::new(
             (&languages.get("python").unwrap().1.command, ".py"),
             "print(1)",
             &workspace,
-            Path::new("/seen"),
+            seen,
+            Path::new("below"),
         )
         .unwrap();
+        assert!(prepared.command.starts_with("( cd -- '/seen/below' && "), "{}", prepared.command);
         assert!(prepared.command.ends_with("exec 'python3' '-' )"), "{}", prepared.command);
         assert_eq!(prepared.stdin, b"print(1)");
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
@@ -237,17 +242,14 @@ mod tests {
             extension: ".pl".to_owned(),
             container: None,
         };
-        let prepared =
-            Prepared::new((&perl.command, &perl.extension), "print 1", &workspace, Path::new("/seen"))
-                .unwrap();
+        let perl = (perl.command.as_slice(), perl.extension.as_str());
+        let prepared = Prepared::new(perl, "print 1", &workspace, seen, top).unwrap();
         assert!(prepared.command.contains("'/seen/.ringfence-code-"), "{}", prepared.command);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1);
         prepared.tidy(&workspace);
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
         std::fs::create_dir(temp.path().join("temp")).unwrap();
-        let prepared =
-            Prepared::new((&perl.command, &perl.extension), "print 1", &workspace, Path::new("/seen"))
-                .unwrap();
+        let prepared = Prepared::new(perl, "print 1", &workspace, seen, top).unwrap();
         assert!(prepared.command.contains("'/seen/temp/.ringfence-code-"), "{}", prepared.command);
         assert_eq!(std::fs::read_dir(temp.path().join("temp")).unwrap().count(), 1);
         prepared.tidy(&workspace);

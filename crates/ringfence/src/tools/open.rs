@@ -137,6 +137,7 @@ impl OpenTools {
             workspace: open(&place.cwd, place.quota_bytes())?,
             more: self.more.iter().map(|directory| open(directory, None)).collect::<Result<_>>()?,
             filesystem: policy.filesystem,
+            limits: policy.limits,
             policy: ToolPolicy::new(layers),
             languages: self.languages,
             extensions: self.extensions,

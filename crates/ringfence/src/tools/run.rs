@@ -1,6 +1,6 @@
 //! Tools that run things: `bash`, `run_code`; and the judgement before them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use ringfence_fence::files::LastLink;
@@ -151,7 +151,8 @@ impl Tools {
             _ => &language.command,
         };
         let seen = self.seen_workspace(&place).inspect_err(unplaced)?;
-        let prepared = Prepared::new((command, &language.extension), &code, workspace, &seen)?;
+        let below = self.start_of_code();
+        let prepared = Prepared::new((command, &language.extension), &code, workspace, &seen, &below)?;
         let before = Snapshot::of(workspace)?;
         let began = i64::try_from(now_ms()).unwrap_or(i64::MAX);
         let mut request = ExecRequest::shell(prepared.command.clone());
@@ -251,11 +252,18 @@ impl Tools {
 
     /// The directory in which code of that tool runs; none: that cannot be told.
     pub(crate) fn directory_of(&self, tool: &str) -> Option<String> {
-        // Code runs in the workspace, wherever the shell is.
+        // Code runs where a new shell would, wherever the shell is.
         if tool == "run_code" {
-            return Some(self.workspace().to_string_lossy().into_owned());
+            return Some(self.workspace().join(self.start_of_code()).to_string_lossy().into_owned());
         }
         self.position().cwd().map(str::to_owned)
+    }
+
+    /// The directory of the workspace that code runs in: the configured one, where that is inside.
+    fn start_of_code(&self) -> PathBuf {
+        let start = self.at_the_start();
+        let below = start.cwd().and_then(|cwd| Path::new(cwd).strip_prefix(self.workspace()).ok());
+        below.map(Path::to_owned).unwrap_or_default()
     }
 
     fn position(&self) -> MutexGuard<'_, Position> {

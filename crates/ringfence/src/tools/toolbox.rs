@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringfence_model::config::ToolLists;
-use ringfence_model::{Decision, ErrorKind, Filesystem, Operation, Result, ViolationKind};
+use ringfence_model::{Decision, ErrorKind, Filesystem, Limits, Operation, Result, ViolationKind};
 use ringfence_workspace::{Mode, Workspace};
 use serde_json::{Value, json};
 
@@ -25,6 +26,10 @@ use crate::session::SessionEvent;
 use crate::session::ToolResult;
 use crate::session::Workplace;
 use crate::session::{Call, Core, Ended, Listener, Outcome, Questions};
+
+/// How long the ends of jobs may take to be heard when everything ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+const GLANCE: Duration = Duration::from_millis(2);
 
 /// How much one run may do. Refused calls cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,7 @@ pub(crate) struct ToolsOptions {
     pub(crate) more: Vec<Workspace>,
     /// The rules of the fence, which hold for files on the host too.
     pub(crate) filesystem: Filesystem,
+    pub(crate) limits: Limits,
     pub(crate) policy: ToolPolicy,
     pub(crate) languages: Languages,
     pub(crate) extensions: Extensions,
@@ -91,6 +97,8 @@ pub struct Tools {
     pub(crate) restriction: Option<Arc<Restriction>>,
     /// Of the workplace's shell.
     pub(crate) position: Arc<Mutex<Position>>,
+    /// The threads that wait for the ends of its jobs.
+    pub(crate) watchers: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Tools {
@@ -99,7 +107,7 @@ impl Tools {
         let home = options.core.setup().home.clone();
         let shared = Shared {
             executors: options.executors,
-            files: Files::new(options.workspace, options.more, options.filesystem, home),
+            files: Files::new(options.workspace, options.more, options.filesystem, options.limits, home),
             core: options.core,
             policy: options.policy,
             languages: options.languages,
@@ -110,7 +118,13 @@ impl Tools {
             usage: Mutex::default(),
         };
         let position = Arc::new(Mutex::new(start_of(&shared)));
-        Self { shared: Arc::new(shared), workplace: options.workplace, restriction: None, position }
+        Self {
+            shared: Arc::new(shared),
+            workplace: options.workplace,
+            restriction: None,
+            position,
+            watchers: Arc::default(),
+        }
     }
 
     /// The position of a new shell.
@@ -139,7 +153,8 @@ impl Tools {
     /// The same tools with a sandbox of their own.
     pub fn isolated_copy(&self) -> Result<Self> {
         let position = Arc::new(Mutex::new(self.at_the_start()));
-        Ok(Self { workplace: self.workplace.isolated_copy()?, position, ..self.clone() })
+        let watchers = Arc::default();
+        Ok(Self { workplace: self.workplace.isolated_copy()?, position, watchers, ..self.clone() })
     }
 
     /// Calls a tool.
@@ -328,9 +343,14 @@ impl Tools {
         self.workplaces().for_each(|place| place.cancel());
     }
 
-    /// Ends everything. Repeating it is harmless.
+    /// Ends everything, and hears how its jobs ended. Repeating it is harmless.
     pub fn dispose(&self) {
         self.workplaces().for_each(|place| place.dispose());
+        let watchers = std::mem::take(&mut *self.watchers.lock().unwrap_or_else(PoisonError::into_inner));
+        let deadline = Instant::now() + LAST_WORDS;
+        while watchers.iter().any(|watcher| !watcher.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(GLANCE);
+        }
     }
 
     fn workplaces(&self) -> impl Iterator<Item = &Arc<dyn Workplace>> {

@@ -206,7 +206,9 @@ impl Typist {
         } else {
             Outcome::Ended(code)
         };
-        at_terminal(outcome, &screen, asked)
+        // What the person typed is on their own screen, and no part of a question.
+        let said = screen.split_once('\n').map_or(screen.as_str(), |(_, said)| said);
+        Seen { asked: questions(said, asked), ..at_terminal(outcome, &screen, asked) }
     }
 }
 

@@ -11,6 +11,11 @@ use super::{doors, table};
 const DOORS: &[&str] =
     &["run -c", "session", "shell", "library bash", "library read", "mcp stdio bash", "mcp stdio read"];
 
+const QUESTIONS: &str = "somebody can be asked, which is the rule before";
+/// A terminal in a container is a job's, and nobody is asked about what a job may not do (docs/session.md).
+const NOT_SHELL: &[(&str, &str)] =
+    &[("run", QUESTIONS), ("session", QUESTIONS), ("library", QUESTIONS), ("mcp", QUESTIONS)];
+
 fn rules(engine: &TestEngine) -> Vec<Rule> {
     let user = |more: Value| {
         let mut user = json!({
@@ -32,10 +37,20 @@ fn rules(engine: &TestEngine) -> Vec<Rule> {
             &["provider", "blockedCommands"],
             vec![Step::run("uname -s", Verdict::Refused).refusing(&[Thing::Command]).judged("denied")],
         )
-        .user(user(json!({ "blockedCommands": ["uname"] }))),
+        .user(user(json!({ "blockedCommands": ["uname"] })))
+        .except(&[("shell", "bash in a container is not made to say what is typed")]),
         Rule::new("provider docker, built-in deny", &["provider", "deny"], vec![secret])
             .user(user(json!({})))
-            .files(&[(".env", "treasure\n")]),
+            .files(&[(".env", "treasure\n")])
+            .except(&[("shell", "the next one is about it")]),
+        Rule::new(
+            "provider docker, built-in deny, on a terminal",
+            &["provider", "deny"],
+            vec![Step::run("cat .env", Verdict::Blocked).refusing(&[Thing::Project(".env")])],
+        )
+        .user(user(json!({})))
+        .files(&[(".env", "treasure\n")])
+        .except(NOT_SHELL),
     ]
 }
 

@@ -103,7 +103,12 @@ impl Seen {
         let about_files = is_file_tool(tool);
         let said_no = matches!(
             kind,
-            "permission" | "approval_denied" | "command_not_allowed" | "sandbox_blocked" | "sandbox_denied"
+            "permission"
+                | "approval_denied"
+                | "command_not_allowed"
+                | "sandbox_blocked"
+                | "sandbox_denied"
+                | "resource_limit_exceeded"
         );
         let code = result["exitCode"].as_i64().and_then(|code| i32::try_from(code).ok());
         let outcome = match (kind, code) {

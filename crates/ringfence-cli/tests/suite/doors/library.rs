@@ -38,6 +38,8 @@ impl Tools {
             service: Some(Arc::new(ask)),
             ledger: Some(Arc::clone(&ledger)),
             session_key: Some("doors".to_owned()),
+            // Without one a container has no fence of its own.
+            stage: Some(env!("CARGO_BIN_EXE_ringfence").into()),
             ..OpenTools::default()
         };
         let tools = options.open(&setup);

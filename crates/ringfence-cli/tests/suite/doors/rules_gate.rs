@@ -45,6 +45,19 @@ pub(crate) fn rules() -> Vec<Rule> {
             .user(json!({ "safety": { "allowlist": ["git push"] } })),
         Rule::new("safety.gate off", &["safety.gate"], vec![Step::run(ASKED, RAN)])
             .user(json!({ "safety": { "gate": "off" } })),
+        Rule::new(
+            "safety.confirmFrom high",
+            &["safety.confirmFrom"],
+            vec![
+                Step::run("mv note.txt other.txt", Verdict::Refused)
+                    .answered(Thing::Command, Answer::Deny)
+                    .refusing(&[Thing::Command])
+                    .judged("not_approved"),
+            ],
+        )
+        .user(json!({ "safety": { "confirmFrom": "high" } }))
+        .files(&[("note.txt", "old\n")])
+        .except(&[TYPED]),
         Rule::new("validationStrictness strict", &["validationStrictness"], vec![refused("shred note.txt")])
             .user(json!({ "validationStrictness": "strict" }))
             .files(&[("note.txt", "old\n")]),

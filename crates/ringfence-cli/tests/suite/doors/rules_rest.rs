@@ -108,7 +108,8 @@ fn limits() -> Vec<Rule> {
             ],
         )
         .user(json!({ "limits": { "maxFileSizeBytes": 1000 } }))
-        .also(Also::ReachesLimit),
+        .also(Also::ReachesLimit)
+        .except(&[("shell", "bash tells the person that it was reached, and goes on")]),
         Rule::new(
             "limits.maxFileSizeBytes, of tools",
             &["limits.maxFileSizeBytes"],
@@ -231,7 +232,8 @@ fn elsewhere() -> Vec<Rule> {
             &["provider", "blockedCommands"],
             vec![Step::run("uname -s", Verdict::Refused).refusing(&[Thing::Command]).judged("denied")],
         )
-        .user(json!({ "provider": "none", "workspaceAccess": "rw", "blockedCommands": ["uname"] })),
+        .user(json!({ "provider": "none", "workspaceAccess": "rw", "blockedCommands": ["uname"] }))
+        .except(&[("shell", "it has the person's own terminal, where nobody hears what is typed")]),
         Rule::new(
             "provider none, the gate's question: session",
             &["provider"],

@@ -83,11 +83,11 @@ fn finished(
             let truncated = read["truncated"].as_bool();
             return Ok(Finished::Job(Seen {
                 outcome,
-                blocked: None,
-                violations: None,
+                blocked: job["blocked"].as_bool(),
+                violations: Some(job["violations"].as_array().map_or(0, Vec::len)),
                 truncated,
                 stdout: output.clone(),
-                stderr: output,
+                stderr: format!("{output}{}", read["stderr"].as_str().unwrap_or_default()),
                 asked: vec![],
             }));
         }
