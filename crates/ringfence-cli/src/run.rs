@@ -202,7 +202,7 @@ fn begin_quietly(request: &mut ExecRequest, setup: &Setup, options: &CreateOptio
     }
 }
 
-/// What becomes of the output while the command runs.
+/// The way of the output while the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
     /// It is in the result, or the command had the caller's own streams.

@@ -84,9 +84,12 @@ fn the_builder_is_closer_than_all_files() {
     let other = place.home.join("data $x*");
     std::fs::create_dir(&other).unwrap();
     std::fs::create_dir(place.project.join("sub")).unwrap();
+    let reference = place.home.join("reference");
+    std::fs::create_dir(&reference).unwrap();
     let ringfence = place
         .builder()
         .working_dir(place.project.join("sub"))
+        .allow_read(&reference)
         .allow_write(&other)
         .deny(place.project.join("hidden"))
         .block_command("uname -s")
@@ -95,6 +98,7 @@ fn the_builder_is_closer_than_all_files() {
         .build()
         .unwrap();
     assert!(ringfence.may_write(other.join("a")) && ringfence.may_write("new"));
+    assert!(ringfence.may_read(reference.join("a")) && !ringfence.may_write(reference.join("a")));
     assert!(!ringfence.may_read("hidden") && !ringfence.may_write("/etc/hosts"));
     assert!(!ringfence.may_connect("example.com", 443));
     assert_eq!(ringfence.policy().limits.timeout_ms, Some(30_000));

@@ -93,7 +93,7 @@ impl Files {
         self.guard.take_too_large()
     }
 
-    /// Where relative paths are, and code runs.
+    /// The directory of relative paths, in which code runs.
     pub(crate) fn workspace(&self) -> &Workspace {
         &self.workspace
     }

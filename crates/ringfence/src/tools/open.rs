@@ -34,7 +34,7 @@ pub struct OpenTools {
     pub session_key: Option<String>,
     /// Hidden wherever they would be shown, besides the values of variables that are named like secrets.
     pub secrets: Vec<String>,
-    /// The places where `run_code` runs code, by how risky it is; none: all of it in the session's own sandbox.
+    /// The places where `run_code` runs code, by how risky it is; none: as `safety.codeSandbox` says.
     pub executors: Option<Executors>,
     /// More directories of the project: files in them are named by absolute paths. The policy decides about them as
     /// about all others; this allows nothing.

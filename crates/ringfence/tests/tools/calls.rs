@@ -210,6 +210,18 @@ fn a_budget_ends_the_run_and_refused_calls_are_free() {
 }
 
 #[test]
+fn the_configuration_bounds_a_run() {
+    // The trial of the world is the first step.
+    for (tools, last) in [(json!({ "maxSteps": 2 }), "true"), (json!({ "maxSeconds": 1 }), "sleep 1.1")] {
+        let config = json!({ "tools": tools });
+        let Some(world) = World::configured(OpenTools::default(), config.clone(), &[]) else { return };
+        let _ = world.bash(last);
+        let refused = world.bash("true").error_kind;
+        assert_eq!(refused, Some(ErrorKind::ResourceLimitExceeded), "{config}");
+    }
+}
+
+#[test]
 fn schemas_accept_what_the_tools_accept() {
     for (tool, good, bad) in [
         ("bash", json!({ "command": "ls", "timeoutMs": 5 }), json!({ "cmd": "ls" })),

@@ -57,6 +57,7 @@ const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("blockedHosts", NETWORK),
     ("allowedPorts", NETWORK),
     ("blockedPorts", NETWORK),
+    ("safety.codeSandbox", "where run_code runs; docker_tools.rs"),
     ("safety.toolAllowlist", EXTENSIONS),
     ("safety.toolDenylist", EXTENSIONS),
     ("safety.confirmFrom", "which risks are confirmed; gate_lists.rs"),
@@ -71,6 +72,8 @@ const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("limits.maxStackBytes", PER_LAUNCHER),
     ("allowedTmpPaths", "directories of the host's own /tmp; config/tests/policies.rs"),
     ("tools.allow", "the same list as tools.deny, read by the same function; ringfence/src/tools/policy.rs"),
+    ("tools.maxSteps", "about a run of many calls; ringfence/tests/tools/calls.rs"),
+    ("tools.maxSeconds", "about a run of many calls; ringfence/tests/tools/calls.rs"),
     ("agents", "sections with the same keys"),
     ("agents.", "sections with the same keys"),
 ];
