@@ -1,5 +1,6 @@
 //! The front door, and the examples that stand on the crate's front page.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../examples/approve.rs"]
 #[allow(dead_code, reason = "its main is for people")]
