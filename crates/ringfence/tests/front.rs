@@ -88,6 +88,7 @@ fn the_builder_is_closer_than_all_files() {
     let ringfence = place
         .builder()
         .working_dir(place.project.join("sub"))
+        .allow_read(place.home.join("shown $y*"))
         .allow_write(&other)
         .deny(place.project.join("hidden"))
         .block_command("uname -s")
@@ -96,6 +97,8 @@ fn the_builder_is_closer_than_all_files() {
         .build()
         .unwrap();
     assert!(ringfence.may_write(other.join("a")) && ringfence.may_write("new"));
+    let shown = place.home.join("shown $y*/a");
+    assert!(ringfence.may_read(&shown) && !ringfence.may_write(&shown), "taken literally");
     assert!(!ringfence.may_read("hidden") && !ringfence.may_write("/etc/hosts"));
     assert!(!ringfence.may_connect("example.com", 443));
     assert_eq!(ringfence.policy().limits.timeout_ms, Some(30_000));
