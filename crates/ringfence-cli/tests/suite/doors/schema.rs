@@ -19,6 +19,8 @@ const NAME: &str = "another name of a key that has a rule";
 const EXTENSIONS: &str =
     "about lines for registered extensions, which only a program that embeds the tools has";
 
+const BUDGET: &str = "about a run of many calls; ringfence/tests/tools/calls.rs";
+
 /// Keys (and all below them, where one ends with a dot) that no rule is about.
 const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("$schema", "for editors"),
@@ -58,6 +60,7 @@ const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("blockedPorts", NETWORK),
     ("safety.toolAllowlist", EXTENSIONS),
     ("safety.toolDenylist", EXTENSIONS),
+    ("safety.codeSandbox", "about containers for code; docker_tools.rs"),
     ("safety.approvalTimeoutMs", "a person who says nothing; ringfence/tests/tools/asking.rs"),
     ("limits.maxMemoryBytes", PER_LAUNCHER),
     ("limits.maxCpuSeconds", PER_LAUNCHER),
@@ -65,6 +68,8 @@ const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("limits.maxOpenFiles", PER_LAUNCHER),
     ("limits.maxStackBytes", PER_LAUNCHER),
     ("allowedTmpPaths", "directories of the host's own /tmp; config/tests/policies.rs"),
+    ("tools.maxSteps", BUDGET),
+    ("tools.maxSeconds", BUDGET),
     ("tools.allow", "the same list as tools.deny, read by the same function; ringfence/src/tools/policy.rs"),
     ("agents", "sections with the same keys"),
     ("agents.", "sections with the same keys"),
