@@ -20,6 +20,8 @@ const BUDGET: &str = "about a whole run of an agent; mcp_settings.rs";
 const EXTENSIONS: &str =
     "about lines for registered extensions, which only a program that embeds the tools has";
 
+const BUDGET: &str = "about a run of many calls; ringfence/tests/tools/calls.rs";
+
 /// Keys (and all below them, where one ends with a dot) that no rule is about.
 const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("$schema", "for editors"),
@@ -60,10 +62,6 @@ const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("safety.codeSandbox", "where run_code runs; docker_tools.rs"),
     ("safety.toolAllowlist", EXTENSIONS),
     ("safety.toolDenylist", EXTENSIONS),
-    ("safety.confirmFrom", "which risks are confirmed; gate_lists.rs"),
-    ("safety.codeSandbox", "about run_code alone; mcp_settings.rs and docker_tools.rs"),
-    ("tools.maxSteps", BUDGET),
-    ("tools.maxSeconds", BUDGET),
     ("safety.approvalTimeoutMs", "a person who says nothing; ringfence/tests/tools/asking.rs"),
     ("limits.maxMemoryBytes", PER_LAUNCHER),
     ("limits.maxCpuSeconds", PER_LAUNCHER),
@@ -71,9 +69,9 @@ const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("limits.maxOpenFiles", PER_LAUNCHER),
     ("limits.maxStackBytes", PER_LAUNCHER),
     ("allowedTmpPaths", "directories of the host's own /tmp; config/tests/policies.rs"),
+    ("tools.maxSteps", BUDGET),
+    ("tools.maxSeconds", BUDGET),
     ("tools.allow", "the same list as tools.deny, read by the same function; ringfence/src/tools/policy.rs"),
-    ("tools.maxSteps", "about a run of many calls; ringfence/tests/tools/calls.rs"),
-    ("tools.maxSeconds", "about a run of many calls; ringfence/tests/tools/calls.rs"),
     ("agents", "sections with the same keys"),
     ("agents.", "sections with the same keys"),
 ];
