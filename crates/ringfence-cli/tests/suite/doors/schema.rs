@@ -20,8 +20,6 @@ const BUDGET: &str = "about a whole run of an agent; mcp_settings.rs";
 const EXTENSIONS: &str =
     "about lines for registered extensions, which only a program that embeds the tools has";
 
-const BUDGET: &str = "about a run of many calls; ringfence/tests/tools/calls.rs";
-
 /// Keys (and all below them, where one ends with a dot) that no rule is about.
 const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("$schema", "for editors"),
