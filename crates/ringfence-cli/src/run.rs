@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::fence::{CreateOptions, Ticket};
-use ringfence::housekeeping::Housekeeper;
 use ringfence::local::prompt::{Pause, TerminalApprover};
 use ringfence::local::terminal_notices::Listener;
 use ringfence::local::{CallersTerminal, Streams};
@@ -30,6 +29,7 @@ use crate::advice::{self, Adviser};
 use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox, Shell};
 use crate::gate;
 use crate::report;
+use crate::sandboxes;
 
 /// The provider whose fence is this machine's own.
 pub(crate) const LOCAL: &str = "local";
@@ -295,7 +295,7 @@ fn elsewhere(args: &Run, core: &Core) -> Result<Managed> {
         approval: core.questions().live(),
         progress: Some(Arc::new(|line: &str| report::say(line))),
         is_ephemeral: args.session.is_none(),
-        housekeeper: housekeeper(core.setup(), args.session.as_deref()),
+        housekeeper: sandboxes::housekeeper(core.setup(), args.session.as_deref()),
         ..manager_options(core.setup(), &args.sandbox)?
     };
     let session = args.session.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::now_v7().simple()));
@@ -317,13 +317,6 @@ pub(crate) fn manager_options(setup: &Setup, args: &Sandbox) -> Result<ManagerOp
         stage: stage(),
         ..ManagerOptions::new(setup, |warning| report::say(&format!("warning: {warning}")))
     })
-}
-
-/// Who looks after what stays when this process ends: sandboxes of named sessions, and their directories.
-pub(crate) fn housekeeper(setup: &Setup, session: Option<&str>) -> Option<Arc<Housekeeper>> {
-    session?;
-    let failed = |error: Error| report::say(&format!("warning: nothing old is removed: {}", error.chain()));
-    Housekeeper::of(setup).map_err(failed).ok().map(Arc::new)
 }
 
 /// The program that is executed inside, where somebody else makes the fence.

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::config::{self, Loaded};
@@ -11,6 +12,7 @@ use ringfence::housekeeping::{Housekeeper, Kept, Removal, Selection, Throttle, e
 use ringfence::ledger::{PruneReason, now_ms};
 use ringfence::manager::{SessionRules, workspace_root};
 use ringfence::model::{Error, ErrorKind, Result};
+use ringfence::setup::Setup;
 use serde_json::{Value, json};
 
 use crate::args::{ListSandboxes, PruneSandboxes, Recreate, Which};
@@ -185,6 +187,13 @@ pub(crate) fn prune(args: &PruneSandboxes) -> Result<ExitCode> {
         report::say("there is nothing to prune");
     }
     Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// Who looks after what stays when this process ends: sandboxes of named sessions, and their directories.
+pub(crate) fn housekeeper(setup: &Setup, session: Option<&str>) -> Option<Arc<Housekeeper>> {
+    session?;
+    let failed = |error: Error| report::say(&format!("warning: nothing old is removed: {}", error.chain()));
+    Housekeeper::of(setup).map_err(failed).ok().map(Arc::new)
 }
 
 /// The register, and what is configured now.

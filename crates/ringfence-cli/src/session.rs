@@ -19,7 +19,7 @@ use ringfence::setup::Setup;
 use serde_json::{Map, Value, json};
 
 use crate::args::Session;
-use crate::{gate, report, run};
+use crate::{gate, report, run, sandboxes};
 use jobs::SessionJobs;
 use questions::WireQuestions;
 use wire::{Line, Wire};
@@ -89,7 +89,7 @@ fn workplace(args: &Session, core: &Core, wire: &Arc<Wire>) -> Result<Managed> {
             progress.send(&json!({ "event": "progress", "message": line }));
         })),
         is_ephemeral: args.session.is_none(),
-        housekeeper: run::housekeeper(core.setup(), args.session.as_deref()),
+        housekeeper: sandboxes::housekeeper(core.setup(), args.session.as_deref()),
         warn: Arc::new(move |warning| warned.send(&json!({ "event": "warning", "message": warning }))),
         ..run::manager_options(core.setup(), &args.sandbox)?
     };

@@ -44,7 +44,10 @@ mod suite {
     pub(crate) mod mcp;
     #[cfg(feature = "mcp")]
     pub(crate) mod mcp_http;
+    #[cfg(feature = "mcp")]
+    mod mcp_settings;
     pub(crate) mod provider_options;
     pub(crate) mod session;
+    mod session_keys;
     pub(crate) mod support;
 }

@@ -1,6 +1,7 @@
 //! From a specification to a container that runs: what is there is used again while it is the same, made anew when nobody
 //! needs it, and left alone with a hint when somebody does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -225,10 +226,7 @@ impl Wanted<'_> {
     }
 
     fn hash_of(&self, found: &Found) -> Result<Option<String>> {
-        match found.labels.get(LABEL_CONFIG_HASH) {
-            Some(hash) => Ok(Some(hash.clone())),
-            None => self.records.config_hash(&self.spec.name),
-        }
+        hash_of(&found.labels, || self.records.config_hash(&self.spec.name))
     }
 
     fn judge(&self, found: &Found) -> Result<Verdict> {
@@ -268,14 +266,10 @@ impl Wanted<'_> {
     }
 
     fn hint(&self) -> String {
-        let whom = match scope_of(self.scope_key) {
-            Scope::Session => format!("--session {}", self.scope_key),
-            Scope::Agent => format!("--agent {}", self.scope_key.trim_start_matches("agent:")),
-            Scope::Shared => "--all".to_owned(),
-        };
         format!(
-            "the container {} was made with another configuration and is in use; to have the new one: ringfence recreate {whom}",
-            self.spec.name
+            "the container {} was made with another configuration and is in use; to have the new one: ringfence recreate {}",
+            self.spec.name,
+            whom(self.scope_key)
         )
     }
 
@@ -354,9 +348,53 @@ impl Wanted<'_> {
     }
 }
 
+/// What a container was made with: its label, or else what is remembered; none counts as something else.
+fn hash_of(
+    labels: &BTreeMap<String, String>,
+    remembered: impl FnOnce() -> Result<Option<String>>,
+) -> Result<Option<String>> {
+    labels.get(LABEL_CONFIG_HASH).cloned().map_or_else(remembered, |hash| Ok(Some(hash)))
+}
+
+/// The option of `ringfence recreate` that means a scope.
+fn whom(scope_key: &str) -> String {
+    match scope_of(scope_key) {
+        Scope::Session => format!("--session {scope_key}"),
+        Scope::Agent => format!("--agent {}", scope_key.trim_start_matches("agent:")),
+        Scope::Shared => "--all".to_owned(),
+    }
+}
+
 fn is_taken(error: &Error) -> bool {
     error.kind == ErrorKind::ConcurrentAccess
 }
 
 /// Shared by those who hand it on.
 pub type SharedRecords = Arc<dyn Records>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_of_a_container_comes_before_what_is_remembered() {
+        let labelled = BTreeMap::from([(LABEL_CONFIG_HASH.to_owned(), "label".to_owned())]);
+        let bare = BTreeMap::new();
+        for (labels, remembered, want) in [
+            (&labelled, Some("memory"), Some("label")),
+            (&labelled, None, Some("label")),
+            (&bare, Some("memory"), Some("memory")),
+            (&bare, None, None),
+        ] {
+            let remembered = || Ok(remembered.map(str::to_owned));
+            assert_eq!(hash_of(labels, remembered).unwrap().as_deref(), want);
+        }
+    }
+
+    #[test]
+    fn the_hint_names_the_scope_as_the_command_line_does() {
+        assert_eq!(whom("agent:work:chat"), "--session agent:work:chat");
+        assert_eq!(whom("agent:work"), "--agent work");
+        assert_eq!(whom("shared"), "--all");
+    }
+}

@@ -110,12 +110,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_has_its_28_entries_each_with_a_reason() {
-        assert_eq!(SENSITIVE_NAMES.len(), 28);
-        for entry in SENSITIVE_NAMES {
-            assert!(!entry.reason.is_empty(), "{}", entry.name);
-            assert!(is_sensitive(&Path::new("/home/u/project").join(entry.name)), "{}", entry.name);
-            assert!(is_sensitive(Path::new(entry.name)), "relative {}", entry.name);
+    fn the_names_are_those_of_the_documents_each_with_a_reason() {
+        let documented: [(&str, &[&str]); 6] = [
+            ("git", &[".gitconfig", ".git/config", ".git/hooks/"]),
+            (
+                "shells",
+                &[
+                    ".bashrc",
+                    ".bash_profile",
+                    ".bash_history",
+                    ".zshrc",
+                    ".zsh_history",
+                    ".profile",
+                    ".zprofile",
+                ],
+            ),
+            ("keys", &[".ssh/", ".aws/", ".docker/", ".kube/", ".gnupg/"]),
+            ("packages", &[".npmrc", ".pypirc", ".netrc", ".cargo/credentials", ".cargo/credentials.toml"]),
+            (
+                "secrets",
+                &[".env", ".env.local", ".env.production", "secrets.yaml", "secrets.json", ".secrets"],
+            ),
+            ("editors", &[".vscode/settings.json", ".idea/"]),
+        ];
+        let names: Vec<&str> = documented.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        assert_eq!(SENSITIVE_NAMES.iter().map(|entry| entry.name).collect::<Vec<_>>(), names);
+        assert!(SENSITIVE_NAMES.iter().all(|entry| !entry.reason.is_empty()));
+        for name in names {
+            let below = if name.ends_with('/') { format!("{name}deep/file") } else { name.to_owned() };
+            assert!(is_sensitive(&Path::new("/home/u/project").join(&below)), "{below}");
+            assert!(is_sensitive(Path::new(&below)), "relative {below}");
+            let other = format!("{}x", name.trim_end_matches('/'));
+            assert!(!is_sensitive(&Path::new("/home/u/project").join(&other)), "{other}");
         }
     }
 

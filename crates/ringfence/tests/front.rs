@@ -170,14 +170,42 @@ fn limits_of_the_builder_are_the_policys_and_a_network_is_never_the_local_fences
 }
 
 #[test]
+fn what_fails_says_of_which_kind_it_is() {
+    let place = Place::new();
+    if !place.has_fence() {
+        return;
+    }
+    let ringfence = place.builder().without_ledger().build().unwrap();
+    let plain = place.project.join("plain");
+    std::fs::write(&plain, "no program").unwrap();
+    let unspawned = ringfence.run_request(ringfence::ExecRequest::argv([plain])).unwrap_err();
+    assert_eq!(unspawned.kind, ErrorKind::SpawnFailed, "{unspawned}");
+    let tools = ringfence.tools().unwrap();
+    for (tool, arguments, kind) in [
+        ("read", json!({ "path": "../../outside" }), "permission"),
+        ("bash", json!({ "command": "rm -rf / --no-preserve-root" }), "permission"),
+        ("bash", json!({ "command": 7 }), "validation"),
+        ("read", json!({ "path": "missing" }), "not_found"),
+    ] {
+        let failed = tools.call(tool, &arguments);
+        assert_eq!(json!(failed.error_kind), kind, "{failed:?}");
+    }
+    assert_eq!(tools.content("../../outside").unwrap_err().kind, ErrorKind::PathTraversal);
+    tools.dispose();
+    let wrong = place.builder().setting("limits", "none at all").build().unwrap_err();
+    assert_eq!(wrong.kind, ErrorKind::InvalidConfig);
+}
+
+#[test]
 fn without_a_fence_commands_run_and_that_is_said() {
     let place = Place::new();
     let (tell, told) = std::sync::mpsc::channel();
     let tell = std::sync::Mutex::new(tell);
     let warned = move |text: &str| drop(tell.lock().unwrap().send(text.to_owned()));
     let ringfence = place.builder().enabled(false).on_warning(warned).without_ledger().build().unwrap();
-    let result = ringfence.run("cat ../.ssh/notes").unwrap();
-    assert_eq!(result.stdout, b"the notes\n", "{result:?}");
+    std::fs::write(place.home.join("plain"), "of the home\n").unwrap();
+    let result = ringfence.run("cat ../plain").unwrap();
+    assert_eq!(result.stdout, b"of the home\n", "no fence hides it: {result:?}");
     assert!(!result.sandbox.active);
     assert!(told.try_recv().unwrap().contains("sandbox"), "the person is warned");
 }

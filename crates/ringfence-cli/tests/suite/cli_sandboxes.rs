@@ -33,7 +33,7 @@ fn without_sandboxes_there_is_nothing_to_list_recreate_or_prune() {
     assert_eq!(room.run(&["recreate", "--all", "--force", "--json"]).expect(0).json(), json!([]));
     assert!(room.run(&["prune"]).expect(0).stderr.contains("nothing to prune"));
     let pruned = room.run(&["prune", "--json"]).expect(0).json();
-    assert_eq!(pruned, json!({ "removed": [], "failed": [], "adopted": [], "gone": [] }));
+    assert_eq!(pruned, json!({ "removed": [], "failed": [], "adopted": [], "gone": [], "workspaces": [] }));
 }
 
 #[test]

@@ -43,6 +43,26 @@ fn one_command_in_a_container_that_is_gone_afterwards() {
 }
 
 #[test]
+fn mode_strict_lets_few_variables_into_a_container() {
+    let Some(engine) = TestEngine::shared() else { return };
+    let room = Room::new();
+    for (mode, passes) in [("restricted", true), ("strict", false)] {
+        room.configure(&format!(
+            r#"{{ "mode": "{mode}", "docker": {{ "image": "{FULL}", "env": {{ "PLAIN": "p", "LC_ALL": "C", "A_TOKEN": "t" }} }},
+                  "providerOptions": {{ "engine": "{}" }} }}"#,
+            engine.host()
+        ));
+        let ran = room.run(&["run", "--no-gate", "--provider", "docker", "--", "env"]).expect(0);
+        let has = |line: &str| ran.stdout.lines().any(|its| its == line);
+        assert_eq!(
+            (has("PLAIN=p"), has("LC_ALL=C"), has("A_TOKEN=t")),
+            (passes, true, false),
+            "{mode}: {ran:?}"
+        );
+    }
+}
+
+#[test]
 fn without_an_engine_the_error_says_where_it_was_looked_for() {
     let room = Room::new();
     let mut command = room.command(&["run", "--no-gate", "--provider", "docker", "--", "touch", "ran"]);

@@ -255,9 +255,9 @@ fn risky_code_has_a_container_of_its_own() {
     let safe = run("pwd");
     assert_eq!(safe.data["sandboxType"], "subprocess", "{safe:?}");
     assert_eq!(safe.stdout.trim_end(), room.project.to_str().unwrap());
-    let risky = run("mkdir -p out; mv out made; hostname > made/name; pwd; cat /sys/fs/cgroup/memory.max");
+    let risky = run("mkdir -p out; mv out made; hostname > made/name; pwd");
     assert_eq!((&risky.data["sandboxType"], risky.ok), (&json!("docker"), true), "{risky:?}");
-    assert_eq!(risky.stdout, format!("/workspace\n{}\n", 256 << 20));
+    assert_eq!(risky.stdout, "/workspace\n");
     assert_eq!(risky.data["filesCreated"], json!(["made/name"]), "{risky:?}");
     let name = std::fs::read_to_string(room.project.join("made/name")).unwrap();
     assert_ne!(name, std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap());

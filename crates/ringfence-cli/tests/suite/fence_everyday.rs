@@ -182,6 +182,17 @@ END
     assert_eq!(ran.stderr, "err\n");
 }
 
+/// A writer that comes and goes at once, before its reader really waits, is not missed.
+#[test]
+fn readers_of_named_pipes_meet_every_writer() {
+    let room = Room::new();
+    let ran = works(
+        &room,
+        "mkfifo f; for i in $(seq 100); do (echo $i > f &); timeout 30 cat f || exit 9; done | tail -1",
+    );
+    assert_eq!(ran.stdout, "100\n", "{}", ran.stderr);
+}
+
 #[test]
 fn a_database() {
     if !has("sqlite3", &["--version"]) {

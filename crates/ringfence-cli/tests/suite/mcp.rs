@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
-    ElicitationAction, ListRootsResult, ReadResourceRequestParams, Root,
+    ElicitationAction, ListRootsResult, LoggingMessageNotificationParam, ReadResourceRequestParams, Root,
 };
-use rmcp::service::{RequestContext, RunningService};
+use rmcp::service::{NotificationContext, RequestContext, RunningService};
 use rmcp::transport::TokioChildProcess;
 use rmcp::{ClientHandler, ErrorData, RoleClient, ServiceExt as _};
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ pub(crate) struct Agent {
     /// What the person answers, in turn; none: the client cannot ask.
     answers: Option<Arc<Mutex<Vec<ElicitResult>>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// What it was told besides results.
+    pub(crate) told: Arc<Mutex<Vec<Value>>>,
 }
 
 impl ClientHandler for Agent {
@@ -54,6 +56,14 @@ impl ClientHandler for Agent {
         }
         Ok(self.answers.as_ref().unwrap().lock().unwrap().remove(0))
     }
+
+    async fn on_logging_message(
+        &self,
+        message: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.told.lock().unwrap().push(message.data);
+    }
 }
 
 pub(crate) fn says(word: &str) -> ElicitResult {
@@ -66,7 +76,11 @@ impl Agent {
     }
 
     pub(crate) async fn connect(&self, room: &Room) -> RunningService<RoleClient, Self> {
-        let program = room.command(&["mcp"]);
+        self.connect_with(room, &[]).await
+    }
+
+    pub(crate) async fn connect_with(&self, room: &Room, more: &[&str]) -> RunningService<RoleClient, Self> {
+        let program = room.command(&[&["mcp"], more].concat());
         let mut command = tokio::process::Command::new(program.get_program());
         command.args(program.get_args()).current_dir(&room.project).env_clear();
         command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -462,55 +476,4 @@ fn installing_keeps_what_is_there() {
     );
     room.write(room.home.join(".gemini/settings.json"), "{ broken");
     room.run(&["mcp", "install", "--client", "gemini"]).expect(2);
-}
-
-#[tokio::test]
-async fn lists_of_commands_hold_for_agents_too() {
-    let room = Room::new();
-    room.configure(r#"{ "blockedCommands": ["uname"] }"#);
-    let client = Agent::default().connect(&room).await;
-    for (tool, arguments) in [
-        ("bash", json!({ "command": "uname -s" })),
-        ("jobs", json!({ "action": "start", "command": "uname -s" })),
-    ] {
-        let refused = call(&client, tool, arguments).await;
-        assert_eq!(refused["data"]["reason"], "gate", "{tool}: {refused}");
-    }
-    client.cancel().await.unwrap();
-    room.configure(r#"{ "allowedCommands": ["ls"] }"#);
-    let client = Agent::default().connect(&room).await;
-    assert_eq!(call(&client, "bash", json!({ "command": "ls" })).await["ok"], true);
-    assert_eq!(call(&client, "bash", json!({ "command": "id -u" })).await["ok"], false);
-    client.cancel().await.unwrap();
-}
-
-#[tokio::test]
-async fn refusals_of_file_tools_and_of_the_tool_policy_are_remembered() {
-    let room = Room::new();
-    room.write(".env", "TOKEN=1\n");
-    room.write(".git/hooks/other", "");
-    room.configure(r#"{ "ask": "never", "tools": { "deny": ["search"] } }"#);
-    let client = Agent::default().connect(&room).await;
-    for (tool, arguments) in [
-        ("read", json!({ "path": ".env" })),
-        ("write", json!({ "path": ".git/hooks/x", "content": "" })),
-        ("read", json!({ "path": "../../../x" })),
-        ("search", json!({ "text": "x" })),
-    ] {
-        assert_eq!(call(&client, tool, arguments).await["ok"], false);
-    }
-    client.cancel().await.unwrap();
-    let ran = room.run(&["violations", "--jsonl"]);
-    let rows = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let mut resources: Vec<String> =
-        rows.map(|row| row["violation"]["resource"].as_str().unwrap().to_owned()).collect();
-    resources.sort_unstable();
-    let above = room.home.parent().and_then(std::path::Path::parent).unwrap();
-    let mut want: Vec<String> =
-        [room.project.join(".env"), room.project.join(".git/hooks/x"), above.join("x")]
-            .map(|path| path.display().to_string())
-            .to_vec();
-    want.push("search".to_owned());
-    want.sort_unstable();
-    assert_eq!(resources, want, "{}", ran.stdout);
 }

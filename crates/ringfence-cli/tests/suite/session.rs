@@ -37,11 +37,15 @@ impl Session {
         self.until_one_of(&[event])
     }
 
+    fn until_any(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.output.read_line(&mut line).unwrap() > 0, "nothing came any more");
+        serde_json::from_str(&line).unwrap()
+    }
+
     fn until_one_of(&mut self, events: &[&str]) -> Value {
         loop {
-            let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "none of {events:?} came");
-            let line: Value = serde_json::from_str(&line).unwrap();
+            let line = self.until_any();
             if events.iter().any(|event| line["event"] == *event) {
                 return line;
             }
@@ -337,4 +341,51 @@ fn the_examples_of_the_documentation_run() {
             assert_eq!(ran.stdout, "fence in /tmp\n", "{language}: {ran:?}");
         }
     }
+}
+
+#[test]
+fn a_program_can_hear_every_step_of_a_command() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let steps = |lines: &[Value], id: u64| -> Vec<String> {
+        let its = lines.iter().filter(|line| line["id"] == id);
+        its.map(|line| line["event"].as_str().unwrap().to_owned()).collect()
+    };
+    let run = |arguments: &[&str], commands: &[&str]| {
+        let mut session = Session::spawn(room.command(arguments));
+        let mut heard = vec![];
+        for (id, command) in commands.iter().enumerate() {
+            session.send(&json!({ "id": id, "command": command }));
+            loop {
+                let line = session.until_any();
+                if line["event"] == "permission_request" {
+                    session.send(&json!({ "permission": line["permission"], "decision": "deny" }));
+                }
+                let is_over = line["event"] == "result";
+                heard.push(line);
+                if is_over {
+                    break;
+                }
+            }
+        }
+        heard
+    };
+    let commands = ["echo out", "git push --force origin main"];
+    let heard = run(&["session", "--events"], &commands);
+    let first = ["tool_call_requested", "tool_call_started", "stdout", "tool_call_finished", "result"];
+    assert_eq!(steps(&heard, 0), first);
+    let refused =
+        ["tool_call_requested", "approval_requested", "approval_decided", "tool_call_finished", "result"];
+    assert_eq!(steps(&heard, 1), refused);
+    let requested = heard.iter().find(|line| line["event"] == "tool_call_requested").unwrap();
+    assert_eq!(requested["arguments"]["command"], "echo out");
+    let finished = heard.iter().find(|line| line["event"] == "tool_call_finished").unwrap();
+    assert_eq!((&finished["ok"], &finished["exitCode"]), (&json!(true), &json!(0)));
+    assert_eq!(finished["callId"], requested["callId"]);
+    let decided = heard.iter().find(|line| line["event"] == "approval_decided").unwrap();
+    assert_eq!((&decided["decision"], &decided["reason"]), (&json!("deny"), &json!("provider")));
+    let plain = run(&["session"], &commands[..1]);
+    assert_eq!(steps(&plain, 0), ["stdout", "result"], "nobody asked for more");
 }

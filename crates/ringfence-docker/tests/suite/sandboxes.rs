@@ -38,9 +38,19 @@ fn a_simple_sandbox_has_a_fresh_container_for_each_command() {
     assert!(text(&second.stderr).contains("/tmp/left"), "{second:?}");
     assert_eq!(said.lines().last(), Some("kept"), "the workspace is the same");
     assert_eq!(first.lines().last(), Some("1"), "only a loopback");
-    let timed = ExecRequest { timeout_ms: Some(300), ..ExecRequest::shell("sleep 300") };
-    assert!(wait(sandbox.execute(timed, &|_| ())).unwrap().timed_out);
     let mark = format!("label=ringfence.workspace={}", world.project.display());
+    let timed = ExecRequest { timeout_ms: Some(5000), ..ExecRequest::shell("sleep 300") };
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| wait(sandbox.execute(timed, &|_| ())).unwrap().timed_out);
+        let mut running = String::new();
+        while running.is_empty() && !late.is_finished() {
+            running = world.docker(&["ps", "-q", "--filter", &mark]);
+        }
+        let memory =
+            world.docker(&["inspect", "-f", "{{.HostConfig.Memory}} {{.HostConfig.MemorySwap}}", &running]);
+        assert_eq!(memory, "134217728 134217728", "128 MiB, and nothing swapped");
+        assert!(late.join().unwrap());
+    });
     assert_eq!(world.docker(&["ps", "-aq", "--filter", &mark]), "", "all are removed");
     wait(sandbox.dispose()).unwrap();
     let error = wait(sandbox.execute(ExecRequest::shell("true"), &|_| ())).unwrap_err();

@@ -134,6 +134,22 @@ pub(super) fn give(listener: BorrowedFd<'_>, id: u64, file: &OwnedFd, cloexec: b
     notif::inject(listener, id, file.as_fd(), cloexec).or_else(|errno| no_room(listener, id, errno))
 }
 
+/// Hands the file over and closes our copy before the caller is answered: a pipe whose reader has left must not look as
+/// if it had one, or what is written next is lost. Only where callers are not interrupted.
+pub(super) fn give_away(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    file: OwnedFd,
+    cloexec: bool,
+) -> Result<(), Errno> {
+    let added = notif::add(listener, id, file.as_fd(), cloexec);
+    drop(file);
+    match added {
+        Ok(number) => notif::succeed(listener, id, number.into()),
+        Err(errno) => no_room(listener, id, errno),
+    }
+}
+
 /// The caller is kept here while it gets the file, and goes everywhere again before it is answered.
 fn give_in_two_steps(
     listener: BorrowedFd<'_>,

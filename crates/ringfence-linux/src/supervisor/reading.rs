@@ -11,11 +11,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringfence_model::{Access, PathOutcome};
+use ringfence_model::{Access, LockExt as _, PathOutcome};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -185,24 +186,31 @@ impl Supervisor<'_> {
         let Some(listener) = self.shared_listener(listener) else { return Answer::Done(Err(Errno::NXIO)) };
         let (there, opened) = (Arc::new(there), Arc::new(AtomicBool::new(false)));
         let (pipe, done, waiting) = (Arc::clone(&there), Arc::clone(&opened), Arc::clone(&listener));
-        let reader = self.reader.take();
+        let reader = Arc::new(Mutex::new(self.reader.take()));
+        let early = Arc::clone(&reader);
+        let uninterrupted = self.handover.uninterrupted;
         let wait = move || {
             let file = open.waiting(&pipe);
             // Before the caller is answered: from then on nobody waits for it, and that is not to be taken for its end.
             done.store(true, Ordering::Release);
+            reader.locked().take();
             let answered = match file {
+                Ok(file) if uninterrupted => {
+                    handover::give_away(waiting.as_fd(), id, file, open.closes_on_exec())
+                }
                 Ok(file) => handover::give(waiting.as_fd(), id, &file, open.closes_on_exec()),
                 Err(errno) => notif::refuse(waiting.as_fd(), id, errno),
             };
-            drop(reader);
             // One that cannot be delivered belongs to a caller that is gone.
             let _ = answered;
         };
         let watch = move || {
             while !opened.load(Ordering::Acquire) {
                 std::thread::sleep(PAUSE);
-                if !opened.load(Ordering::Acquire) && !notif::is_valid(listener.as_fd(), id) {
-                    // Nobody wants it any more; somebody who writes lets the other thread go.
+                // A writer that met the early reader alone, and has left, never comes again for the other thread.
+                let was_missed = early.locked().as_ref().is_some_and(has_met_a_writer);
+                if !opened.load(Ordering::Acquire) && (was_missed || !notif::is_valid(listener.as_fd(), id)) {
+                    // Somebody who writes lets the other thread go.
                     let _ = on_behalf::again(&there, libc::O_WRONLY | libc::O_NONBLOCK);
                 }
             }
@@ -289,4 +297,10 @@ fn terminal_of(tid: i32) -> Option<PathBuf> {
     (FIRST_OF_TERMINALS..=LAST_OF_TERMINALS)
         .contains(&major)
         .then(|| PathBuf::from(format!("/dev/pts/{}", (major - FIRST_OF_TERMINALS) * 256 + minor)))
+}
+
+/// Whether somebody opened a pipe for writing and left since this end was opened.
+fn has_met_a_writer(reader: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(reader, PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().contains(PollFlags::HUP)
 }

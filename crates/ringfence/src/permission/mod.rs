@@ -33,6 +33,7 @@ pub(crate) use keep::ConfigFileKeeper;
 #[cfg(unix)]
 pub use letterbox::{Letter, Letterbox};
 pub use mailbox::Mailbox;
+pub(crate) use request::shortened;
 pub use request::{Permission, PermissionKind};
 pub use service::{
     ApprovalRules, ApprovalService, AutoApprove, AutoDeny, Callback, Condition, RuleEntry, Terminal,

@@ -17,6 +17,9 @@ use crate::manager::{Manager, ManagerOptions, Place};
 use crate::session::{Managed, Workplace};
 use crate::setup::Setup;
 
+/// The session of containers for code of a session that has no name.
+const CODE: &str = "code";
+
 /// The workplaces that code can be sent to, besides the session's own.
 #[derive(Debug, Clone, Default)]
 pub struct Executors {
@@ -57,6 +60,8 @@ impl Executors {
         (config.workspace_access, config.working_dir) = (Some(place.access), None);
         let mut options = ManagerOptions { is_ephemeral: true, ..options };
         options.sessions.mode = SessionMode::All;
+        // Without a key there would be no sandbox.
+        let session = if session.trim().is_empty() { CODE } else { session };
         let workplace = |setup: Setup| -> Arc<dyn Workplace> {
             let manager = Manager::new(setup, registry.clone(), options.clone());
             Arc::new(Managed::new(Arc::new(manager), session))
@@ -112,6 +117,7 @@ mod tests {
     use ringfence_gate::risk::assess_browser;
     use ringfence_gate::{Gate, Language, Options, Request};
     use ringfence_model::config::ConfigFile;
+    use serde_json::json;
 
     use super::*;
     use crate::manager::{Manager, ManagerOptions, built_in};
@@ -119,6 +125,7 @@ mod tests {
     use crate::setup::Setup;
 
     /// One in which nothing has started.
+    #[expect(clippy::unwrap_used, reason = "a helper of tests")]
     fn room() -> Arc<dyn Workplace> {
         let setup = Setup::load("/tmp".as_ref(), Default::default(), ConfigFile::default(), None).unwrap();
         let options = ManagerOptions::new(&setup, |_| ());
@@ -146,6 +153,35 @@ mod tests {
         let rejected = chosen(&docker, &level_of("sudo id"), None).unwrap_err();
         assert_eq!(rejected.kind, ErrorKind::ExecutionRejected);
         assert!(rejected.message.contains("found:"), "{rejected}");
+    }
+
+    #[test]
+    fn a_configured_container_holds_code_whatever_holds_everything_else() {
+        let configured = |config: serde_json::Value, session: &str| {
+            let config = serde_json::from_value(config).unwrap();
+            let setup = Setup::load("/tmp".as_ref(), Default::default(), config, None).unwrap();
+            let options = ManagerOptions::new(&setup, |_| ());
+            let manager = Manager::new(setup.clone(), built_in().unwrap(), options.clone());
+            let (place, _) = manager.place(session).unwrap();
+            let from = (built_in().unwrap(), options);
+            Executors::configured(&setup, &place, session, &Languages::default(), from)
+        };
+        assert!(configured(json!({}), "x").is_none());
+        for (more, session) in [
+            (json!({}), "x"),
+            (json!({}), ""),
+            (json!({ "enabled": false }), "x"),
+            (json!({ "defaultPolicy": "none" }), "x"),
+            (json!({ "sessions": "off", "provider": "none" }), "main"),
+        ] {
+            let mut config = json!({ "safety": { "codeSandbox": "strict" } });
+            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let executors = configured(config, session).unwrap();
+            assert_eq!(executors.workplaces().count(), 4, "one of each language, and one for all others");
+            assert!(executors.workplaces().all(|place| place.is_fenced()), "{more} {session}");
+        }
+        let image = json!({ "safety": { "codeSandbox": "strict" }, "docker": { "image": "mine" } });
+        assert!(configured(image, "x").unwrap().languages.is_empty(), "a person chose the image");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_gate::risk::Risk;
+use ringfence_gate::risk::{Category, Risk};
 use ringfence_gate::{Language, Verdict};
 use ringfence_model::{Access, Assurance, Decision, Error, ErrorKind, Grant, GrantScope, Result};
 use serde::Serialize;
@@ -14,12 +14,14 @@ use super::languages::for_gate;
 use super::run::not_allowed;
 use super::toolbox::Tools;
 use crate::gate::Circumstances;
-use crate::permission::{Permission, PermissionKind};
+use crate::permission::{Permission, PermissionKind, shortened};
 use crate::session::Call;
 use crate::session::ToolResult;
 
 /// Characters of an agent's own reason that a person is shown.
 const LONGEST_REASON: usize = 300;
+/// Characters of a command that are shown before it is called.
+const LONGEST_COMMAND: usize = 200;
 
 /// A call before it is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,7 +31,10 @@ pub struct Prospect {
     pub category: Effect,
     /// How risky it would be.
     pub risk: Risk,
-    /// The question to a person, if somebody would be asked.
+    /// What a shell command would do to the world; none for everything else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<Category>,
+    /// What a person would be asked, if somebody is, with the beginning of a long command.
     pub confirmation: String,
 }
 
@@ -39,20 +44,23 @@ impl Tools {
     pub fn prospect(&self, name: &str, arguments: &Value) -> Result<Prospect> {
         let spec = catalogue::find(name)
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tool `{name}`")))?;
-        let (risk, permission) = match self.verdict(spec.name, arguments)? {
+        let (risk, shell, mut permission) = match self.verdict(spec.name, arguments)? {
             Some((code, verdict)) => {
                 let redact = self.shared.core.questions().redact();
-                (verdict.risk.level, Permission::execution(spec.name, &code, arguments, &verdict, redact))
+                let permission = Permission::execution(spec.name, &code, arguments, &verdict, redact);
+                (verdict.risk.level, verdict.category, permission)
             }
             None => {
                 let (risk, why) = match spec.effect {
                     Effect::Writes => (Risk::Medium, "it changes files of the workspace"),
                     _ => (Risk::Safe, "it changes nothing"),
                 };
-                (risk, Permission::tool(spec.name, why, arguments, self.shared.core.questions().redact()))
+                let redact = self.shared.core.questions().redact();
+                (risk, None, Permission::tool(spec.name, why, arguments, redact))
             }
         };
-        Ok(Prospect { category: spec.effect, risk, confirmation: permission.sentence() })
+        permission.command = permission.command.map(|command| shortened(&command, LONGEST_COMMAND));
+        Ok(Prospect { category: spec.effect, risk, shell, confirmation: permission.sentence() })
     }
 
     /// The code of a call that runs some, and what the gate says of it.

@@ -275,10 +275,32 @@ mod tests {
     #[test]
     fn the_default_lists_are_the_documented_ones() {
         let policy = ToolPolicy::new(vec![PolicyLayer::sandbox(&ToolLists::default())]);
-        for tool in DEFAULT_ALLOW {
+        let allowed = [
+            "exec",
+            "process",
+            "run_code",
+            "read",
+            "write",
+            "edit",
+            "apply_patch",
+            "list",
+            "search",
+            "image",
+            "sessions_list",
+            "sessions_history",
+            "sessions_send",
+            "sessions_spawn",
+            "session_status",
+            "exit",
+        ];
+        let channels =
+            ["telegram", "whatsapp", "discord", "irc", "googlechat", "slack", "signal", "imessage"];
+        let denied = ["browser", "canvas", "nodes", "cron", "gateway"].into_iter().chain(channels);
+        assert_eq!((DEFAULT_ALLOW.len(), DEFAULT_DENY.len()), (allowed.len(), denied.clone().count()));
+        for tool in allowed {
             assert!(policy.decide(tool).allowed, "{tool}");
         }
-        for tool in DEFAULT_DENY {
+        for tool in denied {
             let verdict = policy.decide(tool);
             assert_eq!((verdict.allowed, verdict.entry.as_deref()), (false, Some(tool)));
         }

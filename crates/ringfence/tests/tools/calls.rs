@@ -276,7 +276,8 @@ fn what_the_gate_refuses_is_recorded_with_what_was_violated() {
     assert_eq!(refused.data["reason"], "gate");
     let ledger = world.ledger();
     let executions = ledger.executions(&Default::default()).unwrap();
-    let refused = executions.iter().find(|execution| execution.exit_code == Some(126)).unwrap();
+    let refused = executions.iter().find(|execution| execution.blocked).unwrap();
+    assert_eq!(refused.exit_code, None, "it never ran");
     let violations = ledger.violations(&Default::default()).unwrap();
     assert!(violations.iter().any(|kept| kept.execution_id == Some(refused.id)), "{violations:?}");
 }
@@ -325,6 +326,14 @@ fn a_call_says_beforehand_what_it_is_and_how_risky() {
     let of = |name: &str, arguments: Value| world.tools.prospect(name, &arguments).unwrap();
     let safe = of("bash", json!({ "command": "ls" }));
     assert_eq!((safe.category, safe.risk), (Effect::Executes, Risk::Safe));
+    for (command, want) in
+        [("ls", "shell_safe"), ("mv a b", "shell_write"), ("rm -rf / --no-preserve-root", "shell_dangerous")]
+    {
+        assert_eq!(json!(of("bash", json!({ "command": command })))["shell"], want, "{command}");
+    }
+    let long = format!("echo {}", "x".repeat(300));
+    let shown = of("bash", json!({ "command": long })).confirmation;
+    assert!(shown.starts_with(&format!("`{}…` wants to run", &long[..200])), "{shown}");
     let risky = of("run_code", json!({ "language": "python", "code": "import os; os.system('id')" }));
     assert_eq!((risky.category, risky.risk), (Effect::Executes, Risk::Critical));
     assert!(risky.confirmation.contains("wants to run"), "{risky:?}");

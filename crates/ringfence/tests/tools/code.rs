@@ -82,7 +82,14 @@ fn risky_code_is_confirmed_where_that_is_wanted() {
     for field in ["request_id", "description", "risk_level", "patterns", "code_preview"] {
         assert!(message["data"].get(field).is_some(), "{field}: {message}");
     }
+    assert_eq!(message["data"].as_object().unwrap().len(), 5);
     assert_eq!(message["data"]["code_preview"], "echo x > b; git push --force || true");
     assert!(world.tools.call("run_code", &code).ok);
     assert!(world.project.join("b").exists());
+    world.take();
+    let long = format!("git push --force || true # {}", "ä".repeat(600));
+    let _ = world.tools.call("run_code", &json!({ "language": "shell", "code": long }));
+    let message = world.questions()[0].confirmation();
+    let preview = message["data"]["code_preview"].as_str().unwrap();
+    assert_eq!(preview, long.chars().take(500).collect::<String>());
 }

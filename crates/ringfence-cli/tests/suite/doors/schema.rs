@@ -16,6 +16,7 @@ const MANAGED: &str =
     "about sandboxes that a manager makes; ringfence/src/manager/tests and cli_sandboxes.rs";
 const CONTAINER: &str = "about containers; ringfence-docker/tests";
 const NAME: &str = "another name of a key that has a rule";
+const BUDGET: &str = "about a whole run of an agent; mcp_settings.rs";
 const EXTENSIONS: &str =
     "about lines for registered extensions, which only a program that embeds the tools has";
 
@@ -59,6 +60,10 @@ const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("safety.codeSandbox", "where run_code runs; docker_tools.rs"),
     ("safety.toolAllowlist", EXTENSIONS),
     ("safety.toolDenylist", EXTENSIONS),
+    ("safety.confirmFrom", "which risks are confirmed; gate_lists.rs"),
+    ("safety.codeSandbox", "about run_code alone; mcp_settings.rs and docker_tools.rs"),
+    ("tools.maxSteps", BUDGET),
+    ("tools.maxSeconds", BUDGET),
     ("safety.approvalTimeoutMs", "a person who says nothing; ringfence/tests/tools/asking.rs"),
     ("limits.maxMemoryBytes", PER_LAUNCHER),
     ("limits.maxCpuSeconds", PER_LAUNCHER),
