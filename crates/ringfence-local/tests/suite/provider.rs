@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use ringfence_fence::jobs::JobState;
 use ringfence_fence::{CreateOptions, Provider, Sandbox, wait_for};
 use ringfence_local::provider::LocalProvider;
+use ringfence_local::shell::{Shell, ShellOptions};
 use ringfence_model::{ErrorKind, ExecEvent, ExecRequest, ExecResult, PathRule, Policy};
 
 use super::launchers::STAGE;
@@ -199,10 +200,18 @@ fn a_shell_that_cannot_have_its_streams_is_an_error() {
     let project = tempfile::tempdir().unwrap();
     let mut options = options(project.path());
     options.policy.limits.max_open_files = Some(4);
-    let provider = LocalProvider::new();
-    let error = done(provider.create(options)).unwrap_err();
-    assert!(error.message.contains("file"), "{}", error.chain());
-    assert!(done(provider.list()).unwrap().is_empty());
+    let fence = Arc::new(ringfence_local::Fence::prepare(options).unwrap());
+    Shell::start(fence, ShellOptions::default()).unwrap_err();
+}
+
+#[test]
+fn a_sandbox_has_room_for_its_own_files_and_processes() {
+    let project = tempfile::tempdir().unwrap();
+    let mut options = options(project.path());
+    options.policy.limits.max_open_files = Some(4);
+    options.policy.limits.max_processes = Some(1);
+    let sandbox = done(LocalProvider::new().create(options)).unwrap();
+    assert_eq!(text(&run(&sandbox, "ulimit -n; cat /dev/null && echo ran")), "128\nran");
 }
 
 #[test]

@@ -277,7 +277,7 @@ fn what_the_gate_refuses_is_recorded_with_what_was_violated() {
     let ledger = world.ledger();
     let executions = ledger.executions(&Default::default()).unwrap();
     let refused = executions.iter().find(|execution| execution.blocked).unwrap();
-    assert_eq!(refused.exit_code, None, "it never ran");
+    assert_eq!(refused.exit_code, Some(126), "what its caller saw");
     let violations = ledger.violations(&Default::default()).unwrap();
     assert!(violations.iter().any(|kept| kept.execution_id == Some(refused.id)), "{violations:?}");
 }

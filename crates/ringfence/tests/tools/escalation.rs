@@ -65,11 +65,9 @@ fn a_file_tool_that_wants_more_is_asked_about_even_where_everything_is_allowed()
 
 #[test]
 fn where_nothing_is_to_happen_wanting_more_changes_nothing() {
-    let Some((world, made)) = world(json!({ "safety": { "mode": "allow" } }), vec![]) else { return };
-    drop((world, made));
     // The trial of the world is a command, which that mode refuses too.
     let config = json!({ "safety": { "mode": "deny", "allowlist": ["true"] } });
-    let Some((world, made)) = self::world(config, vec![]) else { return };
+    let Some((world, made)) = world(config, vec![]) else { return };
     let extension = ("bash", json!({ "command": "mcp:x:y", "escalated": true }));
     for (tool, arguments) in writes(true).into_iter().chain([extension]) {
         let result = world.tools.call(tool, &arguments);

@@ -30,9 +30,6 @@ fn every_kind_of_call_has_its_order_of_events() {
     assert_eq!(order(&world, SECRET), [requested, started, asked, decided, finished], "asked");
     assert_eq!(order(&world, SECRET), [requested, started, asked, decided, finished], "for the session");
     assert_eq!(order(&world, SECRET), [requested, started, finished], "the grant holds in the fence");
-    world.take();
-    let _ = world.tools.call("read", &json!({ "path": "../.ssh/config" }));
-    world.take();
     assert_eq!(order(&world, "  "), [requested, finished], "invalid");
     assert_eq!(order(&world, PUSH), [requested, asked, decided, "run_cancelled", finished], "abort");
 
