@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{CheckConfig, Config, ConfigCommand, ConfigPath, ShowConfig};
 use crate::output::{self, Palette, Table, Tone, one_line};
 use crate::places::Places;
-use crate::{report, run};
+use crate::{report, settings};
 
 /// The file is not a valid configuration.
 const INVALID: u8 = 2;
@@ -83,7 +83,7 @@ fn findings(files: &[PathBuf], found: &[Diagnostic]) -> String {
 }
 
 fn show(args: &ShowConfig) -> Result<ExitCode> {
-    let setup = run::load(&args.sandbox, Map::new())?;
+    let setup = settings::load(&args.sandbox, Map::new())?;
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }

@@ -27,7 +27,8 @@ pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode> {
         host: &host,
         program: &std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ringfence")),
         plain: scratch.sandbox(&places),
-        here: run::load(&args.sandbox, Map::new()).and_then(|setup| run::sandbox(&setup, &args.sandbox)),
+        here: crate::settings::load(&args.sandbox, Map::new())
+            .and_then(|setup| run::sandbox(&setup, &args.sandbox)),
         ledger: &places.ledger_file(),
     });
     let proofs =

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::args::{Explain, Sandbox};
 use crate::output::{self, Palette, Tone, one_line};
 use crate::places::Places;
-use crate::{report, run};
+use crate::{report, settings};
 use links::Link;
 
 pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
@@ -46,7 +46,7 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
 }
 
 fn load(sandbox: &Sandbox) -> Result<Setup> {
-    let setup = run::load(sandbox, serde_json::Map::new())?;
+    let setup = settings::load(sandbox, serde_json::Map::new())?;
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }

@@ -10,6 +10,7 @@
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
 //! | [`report`] | errors and refusals in words, and exit codes |
+//! | [`settings`] | the command line as a layer of the configuration |
 //! | [`since`] | moments and ages |
 //!
 //! Results go to stdout, everything about ringfence itself to stderr. Exit codes are documented in
@@ -37,6 +38,7 @@ mod run;
 mod sandboxes;
 #[cfg(target_os = "linux")]
 mod session;
+mod settings;
 mod since;
 mod violations;
 

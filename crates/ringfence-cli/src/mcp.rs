@@ -17,7 +17,7 @@ use serde_json::Map;
 
 use crate::args::{Mcp, McpCommand, Sandbox};
 use crate::places::Places;
-use crate::{gate, report, run};
+use crate::{gate, report, run, settings};
 
 /// Shorter tokens could be guessed.
 const SHORTEST_TOKEN: usize = 16;
@@ -101,7 +101,7 @@ fn load(sandbox: &Sandbox, project: &Path, more: &[PathBuf]) -> Result<Setup> {
         })?;
         sandbox.allow_write.push(text.to_owned());
     }
-    let setup = run::load(&sandbox, Map::new())?;
+    let setup = settings::load(&sandbox, Map::new())?;
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }

@@ -12,7 +12,7 @@ use ringfence::local::prompt::{Pause, TerminalApprover};
 use ringfence::local::terminal_notices::Listener;
 use ringfence::local::{CallersTerminal, Streams};
 use ringfence::manager::{Manager, ManagerOptions, built_in};
-use ringfence::model::config::{Ask as Asking, ConfigFile, GateMode};
+use ringfence::model::config::{Ask as Asking, GateMode};
 use ringfence::model::{
     Access, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, PathOutcome, Result, Stdin,
 };
@@ -23,13 +23,12 @@ use ringfence::session::{
 };
 use ringfence::setup::Setup;
 use ringfence::unsandboxed;
-use serde_json::{Map, Value, json};
 
 use crate::advice::{self, Adviser};
-use crate::args::{Ask, Launcher, Precision, Profile, Run, Sandbox, Shell};
+use crate::args::{Run, Sandbox, Shell};
 use crate::gate;
-use crate::report;
 use crate::sandboxes;
+use crate::{report, settings};
 
 /// The provider whose fence is this machine's own.
 pub(crate) const LOCAL: &str = "local";
@@ -59,7 +58,7 @@ fn begin(args: &Run, advice: Advice) -> Result<ExitCode> {
         !args.json && !args.no_tty && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     // Before any thread exists, so that the signal is blocked in all of them.
     let resized = if interactive { ringfence::local::terminal::resize_events() } else { None };
-    let setup = Arc::new(load(&args.sandbox, run_settings(args)?)?.in_the_project());
+    let setup = Arc::new(settings::load(&args.sandbox, settings::run_settings(args)?)?.in_the_project());
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }
@@ -372,157 +371,4 @@ fn print_json(result: &ExecResult) -> Result<()> {
     })?;
     writeln!(std::io::stdout(), "{text}")
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write to standard output").caused_by(error))
-}
-
-/// Loads the configuration with the command line as its closest layer.
-pub(crate) fn load(args: &Sandbox, mut settings: Map<String, Value>) -> Result<Setup> {
-    let mut set = |key: &str, value: Value| {
-        settings.insert(key.to_owned(), value);
-    };
-    if let Some(provider) = &args.provider {
-        set("provider", json!(provider));
-    }
-    if let Some(profile) = args.profile {
-        let name = match profile {
-            Profile::Dev => "dev",
-            Profile::Balanced => "balanced",
-            Profile::Prod => "prod",
-        };
-        set("profile", json!(name));
-    }
-    if let Some(precision) = args.precision {
-        let name = match precision {
-            Precision::Full => "full",
-            Precision::Writes => "writes",
-            Precision::Off => "off",
-        };
-        set("precision", json!(name));
-    }
-    if let Some(launcher) = args.launcher {
-        let name = match launcher {
-            Launcher::Auto => "auto",
-            Launcher::Native => "native",
-            Launcher::Bwrap => "bwrap",
-            Launcher::Landlock => "landlock",
-            Launcher::NetworkOnly => "network-only",
-        };
-        set("launcher", json!(name));
-    }
-    let current = std::env::current_dir().map_err(|error| {
-        Error::new(ErrorKind::Validation, "the current directory is gone").caused_by(error)
-    })?;
-    // Paths on the command line are meant from where the person stands, not from the project.
-    let absolute = |paths: &[String]| -> Vec<Value> {
-        paths
-            .iter()
-            .map(|path| {
-                let is_relative = !path.starts_with(['/', '~', '$']) && !path.starts_with("**");
-                json!(if is_relative {
-                    current.join(path).to_string_lossy().into_owned()
-                } else {
-                    path.clone()
-                })
-            })
-            .collect()
-    };
-    for (key, paths) in
-        [("allowRead", &args.allow_read), ("allowWrite", &args.allow_write), ("deny", &args.deny)]
-    {
-        if !paths.is_empty() {
-            set(key, Value::Array(absolute(paths)));
-        }
-    }
-    let call: ConfigFile = if settings.is_empty() {
-        ConfigFile::default()
-    } else {
-        serde_json::from_value(Value::Object(settings))
-            .map_err(|error| Error::new(ErrorKind::Validation, format!("bad option: {error}")))?
-    };
-    let project = args.project.clone().unwrap_or(current);
-    Setup::load(&project, std::env::vars_os().collect(), call, args.agent.as_deref())
-}
-
-/// The settings that only make sense for a run.
-fn run_settings(args: &Run) -> Result<Map<String, Value>> {
-    let mut settings = Map::new();
-    let (mut pass, mut set) = (Vec::new(), Map::new());
-    for variable in &args.env {
-        match variable.split_once('=') {
-            Some((name, value)) => {
-                set.insert(name.to_owned(), json!(value));
-            }
-            None => pass.push(json!(variable)),
-        }
-    }
-    if !pass.is_empty() {
-        settings.insert("envPassthrough".to_owned(), Value::Array(pass));
-    }
-    if !set.is_empty() {
-        settings.insert("envOverride".to_owned(), Value::Object(set));
-    }
-    if let Some(ask) = args.ask {
-        let word = match ask {
-            Ask::On => "on",
-            Ask::DenyOnly => "deny-only",
-            Ask::Never => "never",
-        };
-        settings.insert("ask".to_owned(), json!(word));
-    }
-    if let Some(seconds) = args.timeout {
-        settings.insert("timeout".to_owned(), json!(seconds));
-    }
-    let mut limits = Map::new();
-    for (key, size) in [
-        ("maxMemoryBytes", &args.memory),
-        ("maxFileSizeBytes", &args.file_size),
-        ("maxOutputBytes", &args.output),
-    ] {
-        if let Some(size) = size {
-            limits.insert(key.to_owned(), json!(bytes(size)?));
-        }
-    }
-    for (key, count) in [("maxProcesses", args.processes), ("maxCpuSeconds", args.cpu)] {
-        if let Some(count) = count {
-            limits.insert(key.to_owned(), json!(count));
-        }
-    }
-    if !limits.is_empty() {
-        settings.insert("limits".to_owned(), Value::Object(limits));
-    }
-    Ok(settings)
-}
-
-/// `512M`, `2G`, `1048576`.
-fn bytes(text: &str) -> Result<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
-        "" => Some(1_u64),
-        "K" => Some(1 << 10),
-        "M" => Some(1 << 20),
-        "G" => Some(1 << 30),
-        "T" => Some(1 << 40),
-        _ => None,
-    };
-    let size = digits.parse::<u64>().ok().zip(unit).and_then(|(count, unit)| count.checked_mul(unit));
-    size.filter(|size| *size > 0).ok_or_else(|| {
-        Error::new(ErrorKind::Validation, format!("not a size: {text}"))
-            .hint("write it like 512M, 2G or 1048576")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_with_their_unit() {
-        for (text, want) in
-            [("1048576", 1 << 20), ("512M", 512 << 20), ("2g", 2 << 30), ("4KiB", 4096), ("1MB", 1 << 20)]
-        {
-            assert_eq!(bytes(text).unwrap(), want, "{text}");
-        }
-        for text in ["", "M", "-1", "1.5G", "0", "12Q", "99999999999T"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-    }
 }

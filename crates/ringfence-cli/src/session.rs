@@ -19,7 +19,7 @@ use ringfence::setup::Setup;
 use serde_json::{Map, Value, json};
 
 use crate::args::Session;
-use crate::{gate, report, run, sandboxes};
+use crate::{gate, report, run, sandboxes, settings};
 use jobs::SessionJobs;
 use questions::WireQuestions;
 use wire::{Line, Wire};
@@ -29,7 +29,7 @@ use worker::{Common, Worker};
 const MAIN: &str = "main";
 
 pub(crate) fn session(args: &Session) -> Result<ExitCode> {
-    let setup = Arc::new(run::load(&args.sandbox, Map::new())?.in_the_project());
+    let setup = Arc::new(settings::load(&args.sandbox, Map::new())?.in_the_project());
     let wire = Arc::new(Wire::new(args.events));
     for warning in &setup.loaded.warnings {
         wire.send(&json!({ "event": "warning", "message": warning.to_string() }));

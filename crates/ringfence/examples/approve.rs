@@ -19,7 +19,6 @@ pub(crate) fn example(project: &Path, environment: EnvMap) -> Result<(String, St
     Ok((print("cat ~/.ssh/notes")?, print("cat ~/.ssh/id_rsa")?))
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what it did")]
 fn main() -> Result<()> {
     let shown = example(Path::new("."), std::env::vars_os().collect())?;
     let _ = writeln!(std::io::stdout(), "{shown:?}");

@@ -13,7 +13,6 @@ pub(crate) fn example(project: &Path, environment: EnvMap) -> Result<(String, Ve
     Ok((String::from_utf8_lossy(&result.stdout).into_owned(), stopped))
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what it did")]
 fn main() -> Result<()> {
     let shown = example(Path::new("."), std::env::vars_os().collect())?;
     let _ = writeln!(std::io::stdout(), "{shown:?}");
