@@ -125,7 +125,6 @@ mod tests {
     use crate::setup::Setup;
 
     /// One in which nothing has started.
-    #[expect(clippy::unwrap_used, reason = "a helper of tests")]
     fn room() -> Arc<dyn Workplace> {
         let setup = Setup::load("/tmp".as_ref(), Default::default(), ConfigFile::default(), None).unwrap();
         let options = ManagerOptions::new(&setup, |_| ());
