@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringfence::ledger::now_ms;
 use ringfence::local::prompt::{Pause, TerminalApprover};
 use ringfence::model::{Decision, Error, ErrorKind, Result};
-use ringfence::permission::{Answer, Letter, Letterbox};
+use ringfence::permission::{Answer, FileQuestions, Letter};
 
 use crate::args::{Approve, Deny};
 use crate::output::{self, Table, Tone};
@@ -15,9 +15,9 @@ use crate::places::Places;
 use crate::report;
 
 pub(crate) fn approve(args: &Approve) -> Result<ExitCode> {
-    let letterbox = Letterbox::new(&Places::find(None)?.ringfence_home);
-    let Some(part) = &args.id else { return list(&letterbox) };
-    let letter = letterbox.find(part)?;
+    let file_questions = FileQuestions::new(&Places::find(None)?.ringfence_home);
+    let Some(part) = &args.id else { return list(&file_questions) };
+    let letter = file_questions.find(part)?;
     if !TerminalApprover::available() {
         return Err(Error::new(ErrorKind::HumanRequired, "a question is answered at a terminal, by a key")
             .hint("run this in a terminal of your own"));
@@ -34,24 +34,24 @@ pub(crate) fn approve(args: &Approve) -> Result<ExitCode> {
         let message = "this can only be allowed for the session, or denied; nothing was answered";
         return Err(Error::new(ErrorKind::Validation, message).hint("run it again, and press s or d"));
     }
-    letterbox.answer(&letter.permission.id, &Answer::new(decision))?;
+    file_questions.answer(&letter.permission.id, &Answer::new(decision))?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn deny(args: &Deny) -> Result<ExitCode> {
-    let letterbox = Letterbox::new(&Places::find(None)?.ringfence_home);
-    let letter = letterbox.find(&args.id)?;
+    let file_questions = FileQuestions::new(&Places::find(None)?.ringfence_home);
+    let letter = file_questions.find(&args.id)?;
     let answer = match &args.message {
         Some(message) => Answer::deny(message),
         None => Answer::deny("a person said no"),
     };
-    letterbox.answer(&letter.permission.id, &answer)?;
+    file_questions.answer(&letter.permission.id, &answer)?;
     report::say(&format!("denied: {}", report::printable(&letter.permission.sentence())));
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(letterbox: &Letterbox) -> Result<ExitCode> {
-    let letters: Vec<Letter> = letterbox.waiting()?;
+fn list(file_questions: &FileQuestions) -> Result<ExitCode> {
+    let letters: Vec<Letter> = file_questions.waiting()?;
     if letters.is_empty() {
         output::print("no request is pending\n")?;
         return Ok(ExitCode::SUCCESS);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence::model::{Error, ErrorKind, Result};
-use ringfence::permission::Letterbox;
+use ringfence::permission::FileQuestions;
 use ringfence::session::recorder::{Keeping, open_ledger};
 use ringfence::setup::Setup;
 use ringfence_mcp::{Options, Projects, http, serve};
@@ -81,7 +81,7 @@ fn options(sandbox: Sandbox, session: Option<String>) -> Result<Options> {
     Ok(Options {
         projects,
         ledger: Some(ledger),
-        letterbox: Letterbox::new(&places.ringfence_home),
+        file_questions: FileQuestions::new(&places.ringfence_home),
         code_reader: Some(gate::reader()),
         require: sandbox.require.clone(),
         stage: run::stage(),

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence::model::ErrorKind;
-use ringfence::permission::{Answer, Letterbox, Permission};
+use ringfence::permission::{Answer, FileQuestions, Permission};
 use ringfence::tools::{ToolResult, Tools};
 use rmcp::RoleServer;
 use rmcp::model::ProgressNotificationParam;
@@ -12,13 +12,13 @@ use rmcp::service::RequestContext;
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::desk::{Calls, News};
+use crate::calls::{Calls, News};
 use crate::session::{Opened, Session};
 use crate::{elicit, log, offer};
 
 /// Between two signs of life.
 const BEAT: Duration = Duration::from_secs(1);
-/// Between two looks into the letterbox.
+/// Between two looks for an answer.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A call on its own thread.
@@ -32,7 +32,7 @@ pub(crate) struct Running {
     /// Only a call that holds the turn may end what runs in the shell.
     turn: Option<OwnedMutexGuard<()>>,
     started: Instant,
-    /// Waits for an answer in the letterbox.
+    /// Waits for an answer in the file_questions.
     waiting: Option<JoinHandle<()>>,
 }
 
@@ -93,9 +93,9 @@ impl Session {
         patience: Option<(Duration, Permission)>,
     ) -> ToolResult {
         let stop = match &patience {
-            None => running.drive(context, &self.options.letterbox).await,
+            None => running.drive(context, &self.options.file_questions).await,
             Some((most, permission)) => {
-                let driven = running.drive(context, &self.options.letterbox);
+                let driven = running.drive(context, &self.options.file_questions);
                 match tokio::time::timeout(*most, driven).await {
                     Ok(stop) => stop,
                     Err(_) => Stop::Held(Box::new(permission.clone())),
@@ -123,7 +123,7 @@ impl Running {
         self.turn.is_some()
     }
 
-    async fn drive(&mut self, context: &RequestContext<RoleServer>, letterbox: &Letterbox) -> Stop {
+    async fn drive(&mut self, context: &RequestContext<RoleServer>, file_questions: &FileQuestions) -> Stop {
         let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + BEAT, BEAT);
         let mut last_line = String::new();
         loop {
@@ -141,9 +141,9 @@ impl Running {
                         if elicit::supported(&context.peer) {
                             self.elicit(context, &permission, answer).await;
                         } else {
-                            match letterbox.post(&permission) {
+                            match file_questions.post(&permission) {
                                 Ok(()) => {
-                                    self.wait_for_letter(letterbox.clone(), &permission, answer);
+                                    self.wait_for_letter(file_questions.clone(), &permission, answer);
                                     return Stop::Held(permission);
                                 }
                                 Err(error) => drop(answer.send(Answer::deny(error.chain()))),
@@ -182,19 +182,19 @@ impl Running {
 
     fn wait_for_letter(
         &mut self,
-        letterbox: Letterbox,
+        file_questions: FileQuestions,
         permission: &Permission,
         mut answer: oneshot::Sender<Answer>,
     ) {
         let id = permission.id.clone();
-        let letter = Letter { letterbox, id };
+        let letter = Letter { file_questions, id };
         self.waiting = Some(tokio::spawn(async move {
             loop {
                 tokio::select! {
                     () = answer.closed() => return,
                     () = tokio::time::sleep(LOOK) => {}
                 }
-                if let Some(reply) = letter.letterbox.answered(&letter.id) {
+                if let Some(reply) = letter.file_questions.answered(&letter.id) {
                     let _ = answer.send(reply);
                     return;
                 }
@@ -233,14 +233,14 @@ impl Running {
     }
 }
 
-/// A question in the letterbox, for as long as somebody waits.
+/// A question in ringfence's own directory, for as long as somebody waits.
 struct Letter {
-    letterbox: Letterbox,
+    file_questions: FileQuestions,
     id: String,
 }
 
 impl Drop for Letter {
     fn drop(&mut self) {
-        self.letterbox.remove(&self.id);
+        self.file_questions.remove(&self.id);
     }
 }

@@ -145,7 +145,7 @@ impl Session {
             let text = format!("no call of this session waits for `{id}`");
             return ToolResult::failed(ErrorKind::NotFound, text);
         };
-        let letter = self.options.letterbox.waiting().ok().into_iter().flatten();
+        let letter = self.options.file_questions.waiting().ok().into_iter().flatten();
         let question = letter.map(|letter| letter.permission).find(|permission| permission.id == id);
         self.follow(running, context, question.map(|question| (most, question))).await
     }

@@ -12,7 +12,7 @@
 //! | `server` | the protocol's requests, each passed on |
 //! | `session` | one client: where it works, its tools, its end |
 //! | `call` | one call: progress, questions, cancellation |
-//! | `desk` | which call a question or an event belongs to |
+//! | `calls` | which call a question or an event belongs to |
 //! | `elicit` | questions to the person at the client |
 //! | `extra` | `sandbox_status` and `request_permission` |
 //! | `offer` | how tools and results look to the client |
@@ -22,14 +22,14 @@
 //! | `resources` | files of the workspace and the session's records |
 //!
 //! **Invariant:** no message that a model can cause answers a question. Answers come from the client's elicitation,
-//! or from the letterbox in ringfence's own directory, which no sandbox can reach.
+//! or from a file in ringfence's own directory, which no sandbox can reach.
 #![forbid(unsafe_code)]
 // The tools of a project are, so far, those of the fence on Linux.
 #![cfg(target_os = "linux")]
 
 mod attendance;
 mod call;
-mod desk;
+mod calls;
 mod elicit;
 mod extra;
 pub mod http;

@@ -7,7 +7,7 @@ use ringfence::gate::CodeReader;
 use ringfence::ledger::Writer;
 use ringfence::manager::Warn;
 use ringfence::model::Result;
-use ringfence::permission::Letterbox;
+use ringfence::permission::FileQuestions;
 use ringfence::setup::Setup;
 
 /// Loads the configuration for a project. What comes second are more directories that belong to it.
@@ -29,7 +29,7 @@ pub struct Options {
     pub load: Loader,
     pub ledger: Option<Arc<Writer>>,
     /// Where questions wait that the client cannot bring to a person.
-    pub letterbox: Letterbox,
+    pub file_questions: FileQuestions,
     /// Who reads Python and JavaScript for the gate. None: such code is asked about.
     pub code_reader: Option<Arc<dyn CodeReader>>,
     /// Layers of the fence that must hold.

@@ -13,7 +13,7 @@ use rmcp::service::Peer;
 
 use crate::attendance::{As, Attendance, Presence};
 use crate::call::Running;
-use crate::desk::Calls;
+use crate::calls::Calls;
 use crate::http::session_of;
 use crate::options::Options;
 use crate::roots;

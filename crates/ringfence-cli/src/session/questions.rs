@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringfence::fence::BoxFuture;
 use ringfence::model::Decision;
-use ringfence::permission::{Answer, ApprovalService, Mailbox, Permission, PermissionKind};
+use ringfence::permission::{Answer, ApprovalService, PendingQuestions, Permission, PermissionKind};
 use serde_json::json;
 
 use super::wire::Wire;
@@ -13,7 +13,7 @@ use super::wire::Wire;
 /// Brings questions to whoever reads the session.
 #[derive(Debug)]
 pub(crate) struct WireQuestions {
-    waiting: Mailbox,
+    waiting: PendingQuestions,
     known: Arc<Mutex<Known>>,
 }
 
@@ -30,7 +30,7 @@ impl WireQuestions {
     pub(crate) fn new(wire: Arc<Wire>) -> Self {
         let known: Arc<Mutex<Known>> = Arc::default();
         let its = Arc::clone(&known);
-        let waiting = Mailbox::new(move |permission| {
+        let waiting = PendingQuestions::new(move |permission| {
             let (number, shell) = {
                 let mut known = lock(&its);
                 known.last += 1;

@@ -10,8 +10,8 @@
 //! | `request` | the question: [`Permission`], its options, its key |
 //! | `answer` | the reply: a decision, a text for the agent, edited code |
 //! | `service` | who answers: automatic ones, functions, rules, the terminal |
-//! | `mailbox` | questions that wait for answers from elsewhere |
-//! | `letterbox` | the same between processes: answers from another terminal |
+//! | `pending_questions` | questions that wait for answers from elsewhere |
+//! | `file_questions` | the same between processes: answers from another terminal |
 //! | `keep` | grants that last: written to the user's own file |
 //!
 //! **Invariant:** no service, no answer in time, or an answer that cannot be read is a refusal.
@@ -20,19 +20,19 @@
 
 mod answer;
 mod clean;
-mod keep;
 #[cfg(unix)]
-mod letterbox;
-mod mailbox;
+mod file_questions;
+mod keep;
+mod pending_questions;
 mod request;
 mod service;
 
 pub use answer::Answer;
 pub use clean::{cleaned, key_of};
-pub(crate) use keep::ConfigFileKeeper;
 #[cfg(unix)]
-pub use letterbox::{Letter, Letterbox};
-pub use mailbox::Mailbox;
+pub use file_questions::{FileQuestions, Letter};
+pub(crate) use keep::ConfigFileKeeper;
+pub use pending_questions::PendingQuestions;
 pub(crate) use request::shortened;
 pub use request::{Permission, PermissionKind};
 pub use service::{

@@ -42,15 +42,15 @@ impl Tools {
         }
         let own = self.workplace.files()?;
         self.shared.files.enforce(|| self.workplace.policy())?;
-        let desk = self.shared.core.questions();
+        let questions = self.shared.core.questions();
         let mut once: Vec<Grant> = vec![];
         for _ in 0..MOST_QUESTIONS {
             // Nothing was changed by a call that was refused: files are checked before they are touched.
-            let (error, stopped) = match self.shared.files.call(file, own.as_deref(), &desk.granted(), &once)
-            {
-                Ok(result) => return Ok(result),
-                Err(failed) => failed,
-            };
+            let (error, stopped) =
+                match self.shared.files.call(file, own.as_deref(), &questions.granted(), &once) {
+                    Ok(result) => return Ok(result),
+                    Err(failed) => failed,
+                };
             let Some(stopped) = stopped else {
                 if let Some(reached) = self.shared.files.take_too_large() {
                     self.shared.core.recorder().refused(&reached);
@@ -61,13 +61,13 @@ impl Tools {
                 }
                 return Err(error);
             };
-            if !desk.asks_about(Some(stopped.reason())) {
+            if !questions.asks_about(Some(stopped.reason())) {
                 self.shared.core.recorder().refused(&stopped.violation());
                 return Err(error);
             }
             let question = stopped.question(file.sentence());
-            let permission = Permission::access(&call.tool, &question, desk.redact());
-            let outcome = desk.ask(permission.clone(), call);
+            let permission = Permission::access(&call.tool, &question, questions.redact());
+            let outcome = questions.ask(permission.clone(), call);
             match outcome.answer.decision {
                 Decision::AllowOnce => once.push(question.grant),
                 Decision::AllowSession | Decision::AllowPermanent => {}
@@ -80,7 +80,7 @@ impl Tools {
         Ok(self
             .shared
             .files
-            .call(file, own.as_deref(), &desk.granted(), &once)
+            .call(file, own.as_deref(), &questions.granted(), &once)
             .unwrap_or_else(|(error, _)| ToolResult::of_error(&error)))
     }
 

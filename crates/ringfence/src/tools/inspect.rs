@@ -115,20 +115,20 @@ impl Tools {
     }
 
     fn ask_for(&self, id: &str, path: &Path, access: Access, reason: &str) -> Result<ToolResult> {
-        let desk = self.shared.core.questions();
-        if let Some(ended) = desk.ended() {
+        let questions = self.shared.core.questions();
+        if let Some(ended) = questions.ended() {
             return Ok(ToolResult::failed(ended.error_kind, ended.message).with("reason", "run_ended"));
         }
         let real = self.workspace().join(path).canonicalize().map_err(|error| {
             Error::new(ErrorKind::NotFound, format!("no such path: {}", path.display())).caused_by(error)
         })?;
-        let resource = desk.redact().redact(&real.to_string_lossy()).into_owned();
+        let resource = questions.redact().redact(&real.to_string_lossy()).into_owned();
         let grant = Grant { recursive: real.is_dir(), path: real, access, scope: GrantScope::Session };
         let reason: String = reason.chars().take(LONGEST_REASON).collect();
         let why = if reason.is_empty() {
             "the agent gave no reason".to_owned()
         } else {
-            format!("the agent says: {}", desk.redact().redact(&reason))
+            format!("the agent says: {}", questions.redact().redact(&reason))
         };
         let wanted = json!({ "access": access, "recursive": grant.recursive, "resource": resource });
         let permission = Permission {
@@ -137,11 +137,11 @@ impl Tools {
             options: vec![Decision::AllowSession, Decision::Deny, Decision::Abort],
             resource,
             grant: Some(grant),
-            ..Permission::tool("request_permission", &why, &wanted, desk.redact())
+            ..Permission::tool("request_permission", &why, &wanted, questions.redact())
         };
         let call = Call { id: id.to_owned(), tool: "request_permission".to_owned(), execution: None };
-        let outcome = desk.ask(permission.clone(), &call);
-        desk.take_said(&call);
+        let outcome = questions.ask(permission.clone(), &call);
+        questions.take_said(&call);
         if !outcome.allows() {
             return Ok(not_allowed(&permission, &outcome));
         }

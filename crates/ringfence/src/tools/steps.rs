@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::toolbox::Tools;
-use crate::permission::{Answer, ApprovalService, Mailbox, Permission};
+use crate::permission::{Answer, ApprovalService, PendingQuestions, Permission};
 use crate::session::ToolResult;
 
 /// How far a call got.
@@ -33,7 +33,7 @@ enum News {
 /// with both.
 #[derive(Debug)]
 pub struct Inbox {
-    mailbox: Arc<Mailbox>,
+    pending_questions: Arc<PendingQuestions>,
     listener: Arc<Mutex<Option<Sender<News>>>>,
 }
 
@@ -41,21 +41,21 @@ impl Default for Inbox {
     fn default() -> Self {
         let listener: Arc<Mutex<Option<Sender<News>>>> = Arc::default();
         let listening = Arc::clone(&listener);
-        let mailbox = Mailbox::new(move |permission| {
+        let pending_questions = PendingQuestions::new(move |permission| {
             let listener = listening.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(listener) = &*listener {
                 // Nobody waits for the step any more: the question runs out of time.
                 let _ = listener.send(News::Asked(Box::new(permission.clone())));
             }
         });
-        Self { mailbox: Arc::new(mailbox), listener }
+        Self { pending_questions: Arc::new(pending_questions), listener }
     }
 }
 
 impl Inbox {
     #[must_use]
     pub fn service(&self) -> Arc<dyn ApprovalService> {
-        Arc::clone(&self.mailbox) as _
+        Arc::clone(&self.pending_questions) as _
     }
 }
 
@@ -110,7 +110,7 @@ impl Steps {
             return Err(Error::new(ErrorKind::Validation, "no question waits for an answer"));
         };
         // One that ran out of time meanwhile was refused; the next step tells.
-        self.inbox.mailbox.answer(&permission, answer);
+        self.inbox.pending_questions.answer(&permission, answer);
         Ok(next(&mut pending, news))
     }
 
@@ -142,6 +142,6 @@ fn next(pending: &mut Option<Pending>, news: Receiver<News>) -> Step {
 impl Drop for Steps {
     /// Nobody answers any more.
     fn drop(&mut self) {
-        self.inbox.mailbox.close();
+        self.inbox.pending_questions.close();
     }
 }

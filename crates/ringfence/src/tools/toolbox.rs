@@ -205,8 +205,8 @@ impl Tools {
     }
 
     fn finished(&self, call: &Call, mut result: ToolResult, started: Instant) -> ToolResult {
-        let desk = self.shared.core.questions();
-        let said = desk.take_said(call);
+        let questions = self.shared.core.questions();
+        let said = questions.take_said(call);
         if said.iter().any(|outcome| outcome.answer.decision == Decision::Abort) {
             (result.ok, result.error_kind) = (false, Some(ErrorKind::Cancelled));
         } else if !said.is_empty() && !result.ok {
@@ -221,7 +221,7 @@ impl Tools {
                 result.stderr.push_str(&format!("{gap}refused: {message}\n"));
             }
         }
-        if let Some(ended) = desk.ended() {
+        if let Some(ended) = questions.ended() {
             result = result.with("runEnded", ended.message);
         }
         result.duration_ms = started.elapsed().as_secs_f64() * 1000.0;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ringfence::model::{Access, Decision, ErrorKind};
 use ringfence::permission::{
-    Answer, ApprovalRules, AutoApprove, AutoDeny, Condition, Mailbox, Permission, PermissionKind, RuleEntry,
+    Answer, ApprovalRules, AutoApprove, AutoDeny, Condition, PendingQuestions, Permission, PermissionKind,
+    RuleEntry,
 };
 use ringfence::tools::OpenTools;
 use serde_json::json;
@@ -113,7 +114,7 @@ fn without_anybody_to_ask_it_is_refused_and_the_run_fails() {
 
 #[test]
 fn silence_is_a_refusal() {
-    let service = Arc::new(Mailbox::new(|_| ()));
+    let service = Arc::new(PendingQuestions::new(|_| ()));
     let options = OpenTools { service: Some(service), ..OpenTools::default() };
     let config = json!({ "safety": { "approval_timeout_ms": 300 } });
     let Some(world) = World::configured(options, config, &[]) else { return };
@@ -217,10 +218,11 @@ fn no_secret_is_in_a_question_a_result_an_event_or_the_ledger() {
 fn a_mailbox_forgets_what_nobody_waits_for() {
     let asked = Arc::new(std::sync::Mutex::new(vec![]));
     let kept = Arc::clone(&asked);
-    let mailbox = Arc::new(Mailbox::new(move |permission| kept.lock().unwrap().push(permission.id.clone())));
-    let options = OpenTools { service: Some(Arc::clone(&mailbox) as _), ..OpenTools::default() };
+    let pending_questions =
+        Arc::new(PendingQuestions::new(move |permission| kept.lock().unwrap().push(permission.id.clone())));
+    let options = OpenTools { service: Some(Arc::clone(&pending_questions) as _), ..OpenTools::default() };
     let Some(world) = World::new(options) else { return };
-    assert!(!mailbox.answer("unknown", yes(Decision::AllowOnce)));
+    assert!(!pending_questions.answer("unknown", yes(Decision::AllowOnce)));
     let tools = world.tools.clone();
     let call = std::thread::spawn(move || tools.call("bash", &json!({ "command": "cat ~/.ssh/config" })));
     let id = loop {
@@ -229,12 +231,12 @@ fn a_mailbox_forgets_what_nobody_waits_for() {
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    assert_eq!(mailbox.pending(), std::slice::from_ref(&id));
-    assert!(mailbox.cancel(&id) && !mailbox.cancel(&id));
+    assert_eq!(pending_questions.pending(), std::slice::from_ref(&id));
+    assert!(pending_questions.cancel(&id) && !pending_questions.cancel(&id));
     let result = call.join().unwrap();
     assert!(result.stderr.contains("taken back"), "{result:?}");
-    assert!(mailbox.pending().is_empty());
-    mailbox.close();
+    assert!(pending_questions.pending().is_empty());
+    pending_questions.close();
     world.tools.begin_run();
     assert!(world.bash("cat ~/.ssh/config").stderr.contains("nobody is left"));
 }

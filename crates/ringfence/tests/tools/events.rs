@@ -75,7 +75,7 @@ fn a_question_that_was_rejected_or_ran_out_of_time_says_which() {
     let inside = world.bash(SECRET);
     assert_eq!(inside.data["cause"], "confirmation_rejected", "also by the fence: {inside:?}");
     let config = json!({ "safety": { "approvalTimeoutMs": 200 } });
-    let silent = ringfence::permission::Mailbox::new(|_| ());
+    let silent = ringfence::permission::PendingQuestions::new(|_| ());
     let options = OpenTools { service: Some(std::sync::Arc::new(silent)), ..OpenTools::default() };
     let Some(world) = World::configured(options, config, &[]) else { return };
     for command in [PUSH, SECRET] {

@@ -16,7 +16,7 @@ type Notify = Box<dyn Fn(&Permission) + Send + Sync>;
 
 /// Holds each question until [`answer`](Self::answer) is called with its id. A question that nobody waits for any more is
 /// forgotten.
-pub struct Mailbox {
+pub struct PendingQuestions {
     /// Told of each new question, which is already waiting by then.
     notify: Notify,
     waiting: Mutex<Waiting>,
@@ -34,13 +34,13 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-impl std::fmt::Debug for Mailbox {
+impl std::fmt::Debug for PendingQuestions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mailbox").field("waiting", &self.lock().slots.len()).finish_non_exhaustive()
+        f.debug_struct("PendingQuestions").field("waiting", &self.lock().slots.len()).finish_non_exhaustive()
     }
 }
 
-impl Mailbox {
+impl PendingQuestions {
     /// `notify` is told of each new question, which is already waiting by then.
     #[must_use]
     pub fn new(notify: impl Fn(&Permission) + Send + Sync + 'static) -> Self {
@@ -91,7 +91,7 @@ fn put(slot: &Mutex<Slot>, answer: Answer) {
     }
 }
 
-impl ApprovalService for Mailbox {
+impl ApprovalService for PendingQuestions {
     fn ask<'a>(&'a self, permission: &'a Permission) -> BoxFuture<'a, Answer> {
         let slot: Arc<Mutex<Slot>> = Arc::default();
         {
@@ -101,19 +101,19 @@ impl ApprovalService for Mailbox {
             }
             waiting.slots.insert(permission.id.clone(), Arc::clone(&slot));
         }
-        let wait = Wait { mailbox: self, id: &permission.id, slot };
+        let wait = Wait { pending_questions: self, id: &permission.id, slot };
         (self.notify)(permission);
         Box::pin(wait)
     }
 
     fn name(&self) -> &str {
-        "mailbox"
+        "pending"
     }
 }
 
-/// Waits for one answer; its place in the mailbox goes with it, however it ends.
+/// Waits for one answer; its place goes with it, however it ends.
 struct Wait<'a> {
-    mailbox: &'a Mailbox,
+    pending_questions: &'a PendingQuestions,
     id: &'a str,
     slot: Arc<Mutex<Slot>>,
 }
@@ -135,6 +135,6 @@ impl Future for Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        self.mailbox.lock().slots.remove(self.id);
+        self.pending_questions.lock().slots.remove(self.id);
     }
 }

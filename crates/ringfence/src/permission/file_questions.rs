@@ -16,7 +16,7 @@ use super::request::Permission;
 
 /// The directory in which questions and answers lie.
 #[derive(Debug, Clone)]
-pub struct Letterbox(PathBuf);
+pub struct FileQuestions(PathBuf);
 
 /// A question that waits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Letter {
     pub expires_ms: u64,
 }
 
-impl Letterbox {
+impl FileQuestions {
     /// In ringfence's own directory.
     #[must_use]
     pub fn new(ringfence_home: &Path) -> Self {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn an_answer_finds_its_question() {
         let home = tempfile::tempdir().unwrap();
-        let box_ = Letterbox::new(home.path());
+        let box_ = FileQuestions::new(home.path());
         assert!(box_.waiting().unwrap().is_empty());
         let (first, second) = (question(), question());
         box_.post(&first).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_nobody_waits_for_is_gone() {
         let home = tempfile::tempdir().unwrap();
-        let box_ = Letterbox::new(home.path());
+        let box_ = FileQuestions::new(home.path());
         let late = Permission { timeout_ms: 0, ..question() };
         box_.post(&late).unwrap();
         assert!(box_.waiting().unwrap().is_empty());
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_directory_that_others_can_write_to_is_not_believed() {
         let home = tempfile::tempdir().unwrap();
-        let box_ = Letterbox::new(home.path());
+        let box_ = FileQuestions::new(home.path());
         let asked = question();
         box_.post(&asked).unwrap();
         box_.answer(&asked.id, &Answer::new(Decision::AllowOnce)).unwrap();
