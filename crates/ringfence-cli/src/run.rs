@@ -297,7 +297,7 @@ fn elsewhere(args: &Run, core: &Core) -> Result<Managed> {
         housekeeper: sandboxes::housekeeper(core.setup(), args.session.as_deref()),
         ..manager_options(core.setup(), &args.sandbox)?
     };
-    let session = args.session.clone().unwrap_or_else(|| format!("run-{}", uuid::Uuid::now_v7().simple()));
+    let session = args.session.clone().unwrap_or_else(|| format!("run-{}", Call::new("run").id));
     let manager = Manager::of(Arc::clone(core.setup()), built_in()?, options);
     Ok(Managed::new(Arc::new(manager), session))
 }

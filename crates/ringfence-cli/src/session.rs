@@ -14,7 +14,7 @@ use ringfence::manager::{Manager, ManagerOptions, built_in};
 use ringfence::model::{Error, ErrorKind, Result};
 use ringfence::permission::ApprovalService;
 use ringfence::session::recorder::{Keeping, open_ledger};
-use ringfence::session::{Core, CoreOptions, Managed, Workplace};
+use ringfence::session::{Call, Core, CoreOptions, Managed, Workplace};
 use ringfence::setup::Setup;
 use serde_json::{Map, Value, json};
 
@@ -69,7 +69,7 @@ fn core(
             ledger: Some(open_ledger(&setup.ledger_path(), &setup.env, Keeping::Thread, |problem| {
                 report::say(&format!("warning: {}", problem.chain()));
             })),
-            session_key: Some(key.unwrap_or_else(|| format!("session-{}", uuid::Uuid::now_v7().simple()))),
+            session_key: Some(key.unwrap_or_else(|| format!("session-{}", Call::new("session").id))),
             code_reader: Some(gate::reader()),
             ..CoreOptions::default()
         },

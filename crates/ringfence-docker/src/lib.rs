@@ -6,7 +6,6 @@
 //! | [`provider`] | [`DockerProvider`]: makes, lists and destroys sandboxes |
 //! | [`sandbox`] | one of them |
 //! | [`simple`] | one container for each command |
-//! | [`code`] | code of a language in a container of that language |
 //! | [`plan`] | from options and policy to a specification |
 //! | [`options`] | the configuration, checked: what a container is made of, its name and its hash |
 //! | [`images`] | how an image comes here: fetched, or built from a recipe |
