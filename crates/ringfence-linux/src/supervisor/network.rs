@@ -132,8 +132,11 @@ impl Supervisor<'_> {
 
     /// Connects, and looks then who is on the other side: where nobody can tell before.
     fn connect_and_look(&self, tid: i32, connection: &Connection) -> Answer {
-        if let Err(errno) = connection.make_in_time() {
-            return Answer::Done(Err(errno));
+        match connection.make_in_time() {
+            Ok(()) => {}
+            // Nobody can tell whose listener has too many already: that is not for the caller to know.
+            Err(Errno::AGAIN) => return refuse_socket(self.real.as_path()),
+            Err(errno) => return Answer::Done(Err(errno)),
         }
         let own = &connection.own;
         let inside = rustix::net::sockopt::socket_peercred(own)
