@@ -184,6 +184,8 @@ pub(crate) fn denied_paths(fs: &Filesystem, found: &Found) -> Vec<PathBuf> {
         }
     }
     paths.extend(found.denied.iter().cloned());
+    // A person's grant is above every rule.
+    paths.retain(|path| fs.decide(path, Access::Read).grant.is_none());
     paths.extend(found.sockets.iter().cloned());
     paths.extend(found.roots_own.iter().cloned());
     paths.sort_unstable_by(|a, b| in_order(a, b));

@@ -124,11 +124,16 @@ fn without_access_to_the_project_there_is_a_workspace_of_its_own() {
     let place = room.bash("pwd").stdout;
     assert!(place.starts_with(room.home.join(".ringfence").to_str().unwrap()), "{place}");
     assert!(!room.project.join("a.txt").exists());
+    room.tools.dispose();
+}
+
+#[test]
+fn a_workspace_of_its_own_has_a_quota() {
+    let Some(room) = Managed::new(json!({ "workspaceAccess": "none" }), "chat-8b", &[]) else { return };
+    let place = PathBuf::from(room.bash("pwd").stdout.trim_end());
     // As large as it may be, without taking room on the disk.
-    let place = PathBuf::from(place.trim_end());
     let large = std::fs::File::create(place.join("large")).unwrap();
-    large.set_len((1024 << 20) - 1000).unwrap();
-    std::thread::sleep(Duration::from_secs(2));
+    large.set_len((1024 << 20) - 500).unwrap();
     let full = room.tools.call("write", &json!({ "path": "b.txt", "content": "x".repeat(1000) }));
     assert_eq!(full.error_kind, Some(ErrorKind::ResourceLimitExceeded), "{full:?}");
     assert!(full.stderr.contains("its limit is 1073741824"), "{full:?}");
