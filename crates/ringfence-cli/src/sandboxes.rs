@@ -189,7 +189,7 @@ pub(crate) fn prune(args: &PruneSandboxes) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// Who looks after what stays when this process ends: sandboxes of named sessions, and their directories.
+/// The housekeeper of what outlives this process: sandboxes of named sessions, and their directories.
 pub(crate) fn housekeeper(setup: &Setup, session: Option<&str>) -> Option<Arc<Housekeeper>> {
     session?;
     let failed = |error: Error| report::say(&format!("warning: nothing old is removed: {}", error.chain()));

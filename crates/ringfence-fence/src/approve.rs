@@ -60,26 +60,6 @@ pub fn ask_within(approver: &dyn Approver, question: &Question, timeout: Duratio
     }
 }
 
-/// Refuses everything: for runs that nobody watches.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AutoDeny;
-
-impl Approver for AutoDeny {
-    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Decision> {
-        Box::pin(std::future::ready(Decision::Deny))
-    }
-}
-
-/// Allows everything, once each. Only for a person to choose, never a default.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AutoApprove;
-
-impl Approver for AutoApprove {
-    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Decision> {
-        Box::pin(std::future::ready(Decision::AllowOnce))
-    }
-}
-
 /// Asks a function: for programs that embed ringfence.
 pub struct Callback<F>(pub F);
 
@@ -169,10 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn the_ready_made_ones_do_what_they_say() {
+    fn a_function_answers() {
         let long = Duration::from_secs(5);
-        assert_eq!(ask_within(&AutoDeny, &question(), long).0, Decision::Deny);
-        assert_eq!(ask_within(&AutoApprove, &question(), long).0, Decision::AllowOnce);
         let callback = Callback(|question: &Question| {
             if question.command.starts_with("cat") { Decision::AllowSession } else { Decision::Deny }
         });

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ringfence_fence::{EventSink, Jobs, Ticket, block_on};
 use ringfence_local::terminal::{RawTerminal, size};
-use ringfence_model::{Error, ErrorKind, ExecRequest, ExecResult, Grant, Result, Stdin, TerminalSize};
+use ringfence_model::{Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin, TerminalSize};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::workplace::{Runner, Workplace};
@@ -100,20 +100,6 @@ impl Runner for Attached<'_> {
     /// Nobody is asked about what a job may not do.
     fn holds_calls(&self) -> bool {
         true
-    }
-
-    fn run_granted(
-        &self,
-        _: &Grant,
-        ticket: &Ticket,
-        request: &ExecRequest,
-        events: EventSink<'_>,
-    ) -> Result<ExecResult> {
-        self.run(ticket, request, events)
-    }
-
-    fn grant(&self, grant: &Grant) -> Result<()> {
-        self.place.grant(grant)
     }
 }
 

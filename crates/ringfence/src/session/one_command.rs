@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringfence_fence::{CreateOptions, EventSink, Ticket};
 use ringfence_local::{Fence, Streams};
-use ringfence_model::{ExecRequest, ExecResult, Grant, PolicyMode, Result};
+use ringfence_model::{ExecRequest, ExecResult, PolicyMode, Result};
 
 use super::questions::Questions;
 use super::workplace::Runner;
@@ -84,19 +84,5 @@ impl Runner for OneCommand<'_> {
     /// The fence asks itself, where somebody can be asked; one that does not is not started twice.
     fn holds_calls(&self) -> bool {
         true
-    }
-
-    fn run_granted(
-        &self,
-        _: &Grant,
-        ticket: &Ticket,
-        request: &ExecRequest,
-        events: EventSink<'_>,
-    ) -> Result<ExecResult> {
-        self.run(ticket, request, events)
-    }
-
-    fn grant(&self, _: &Grant) -> Result<()> {
-        Ok(())
     }
 }

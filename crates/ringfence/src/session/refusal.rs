@@ -138,22 +138,13 @@ impl Refusal {
     pub fn violation(&self) -> Violation {
         let first = self.findings().next();
         let kind = first.map_or(ViolationKind::CommandBlocked, |finding| finding.kind);
+        let resource = first.and_then(|finding| finding.path.clone()).unwrap_or_else(|| self.code.clone());
         Violation {
-            kind,
             severity: first.map_or_else(|| kind.default_severity(), |finding| finding.severity),
-            operation: Operation::Execute,
-            resource: first.and_then(|finding| finding.path.clone()).unwrap_or_else(|| self.code.clone()),
-            access: None,
-            reason: None,
             rule: first.map(|finding| format!("{}/{}", finding.check, finding.rule)),
-            rule_source: None,
-            pid: None,
-            program: None,
-            argv: vec![],
             time_ms: now_ms(),
-            certain: true,
-            blocked: true,
             message: self.message(),
+            ..Violation::new(kind, Operation::Execute, resource)
         }
     }
 

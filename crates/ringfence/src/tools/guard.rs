@@ -143,21 +143,5 @@ pub(crate) fn refusal(
     resource: String,
     message: String,
 ) -> Violation {
-    Violation {
-        kind,
-        severity: kind.default_severity(),
-        operation,
-        resource,
-        access: None,
-        reason: None,
-        rule: None,
-        rule_source: None,
-        pid: None,
-        program: None,
-        argv: vec![],
-        time_ms: now_ms(),
-        certain: true,
-        blocked: true,
-        message,
-    }
+    Violation { time_ms: now_ms(), message, ..Violation::new(kind, operation, resource) }
 }

@@ -5,10 +5,10 @@ use super::super::support::{Ran, Room};
 use super::door::{Can, Door, Outcome, Seen};
 use super::rule::{Answer, Step, WENT_ON};
 
-/// What ends every question at a terminal.
+/// The last words of every question at a terminal.
 const QUESTION: &str = "[q]uit? ";
 
-/// What the person presses: their answer to the first question, no to those that nobody expected, and an end to many.
+/// The keys that the person presses: their answer to the first question, no to unexpected ones, and an end to many.
 fn key(answer: Option<Answer>, asked: usize) -> &'static str {
     match asked {
         0 => answer.unwrap_or(Answer::Deny).key(),
@@ -97,7 +97,7 @@ impl Door for RunAtTerminal {
 
 /// Whether it went on after a person said that it ends.
 fn ran_on(step: &Step, screen: &str) -> bool {
-    // What was typed is on the screen, too.
+    // The screen shows typed text, too.
     let typed = screen.matches(&format!("echo {WENT_ON}")).count();
     step.line().contains(WENT_ON) && screen.matches(WENT_ON).count() > typed
 }
@@ -135,7 +135,7 @@ impl Door for Shell {
 
     fn play(&self, room: &Room, steps: &[Step]) -> Vec<Seen> {
         let mut typist = Typist { person: AtTerminal::at_terminal(room, &["shell"]), prompts: 0 };
-        // What is typed differs from what is waited for, which is on the screen too.
+        // The typed text must differ from the text that is waited for: the screen shows both.
         if let Err(screen) = typist.types("PS1='next-''one> '", None) {
             let (code, _) = typist.person.leaves();
             return vec![Seen::closed(format!("exit code {code}: {screen}")); steps.len()];
@@ -149,7 +149,7 @@ impl Door for Shell {
             asked += 1;
         }
         let (_, screen) = typist.person.leaves();
-        // What is said of the whole session comes at its end.
+        // Messages about the whole session come at its end.
         if let Some(last) = seen.last_mut() {
             last.stderr.push_str(&screen[before..]);
         }
@@ -206,7 +206,7 @@ impl Typist {
         } else {
             Outcome::Ended(code)
         };
-        // What the person typed is on their own screen, and no part of a question.
+        // Text that the person typed is on their own screen, and no part of a question.
         let said = screen.split_once('\n').map_or(screen.as_str(), |(_, said)| said);
         Seen { asked: questions(said, asked), ..at_terminal(outcome, &screen, asked) }
     }

@@ -1,4 +1,4 @@
-//! What a door is, and what is seen through one.
+//! A door, and the observations made through it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
