@@ -213,6 +213,9 @@ impl Builder {
             .map_err(|error| Error::new(ErrorKind::InvalidConfig, format!("a setting is wrong: {error}")))?;
         let setup = Setup::load(&self.project, self.environment, settings, self.agent.as_deref())?;
         let setup = Arc::new(setup.in_the_project());
+        for warning in &setup.loaded.warnings {
+            (self.warn)(&warning.to_string());
+        }
         let warn = Arc::clone(&self.warn);
         let ledger = self.keeps_ledger.then(|| {
             open_ledger(&setup.ledger_path(), &setup.env, Keeping::Thread, move |problem| {

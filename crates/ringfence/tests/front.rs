@@ -226,3 +226,34 @@ fn tools_and_callers_that_do_not_block_go_the_same_way() {
     let result = ringfence::fence::block_on(waiting).unwrap();
     assert_eq!(result.stdout, b"later\n");
 }
+
+#[test]
+fn a_projects_rule_shows_no_variable_of_the_person() {
+    let place = Place::new();
+    if !place.has_fence() {
+        return;
+    }
+    let rules = json!({ "deny": ["trap[$DEPLOY_TOKEN]", "plain-$ADDRESS"] });
+    std::fs::create_dir_all(place.project.join(".ringfence")).unwrap();
+    std::fs::write(place.project.join(".ringfence/sandbox.json"), rules.to_string()).unwrap();
+    let mut environment = place.environment();
+    environment.insert("DEPLOY_TOKEN".into(), "t0psecret".into());
+    environment.insert("ADDRESS".into(), "private-street".into());
+    let told = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let warnings = told.clone();
+    let ringfence = place
+        .builder()
+        .environment(environment)
+        .on_warning(move |warning| warnings.lock().unwrap().push_str(warning))
+        .without_ledger()
+        .build()
+        .unwrap();
+    let names = ["trapt", "trap0", "plain-private-street"].map(|name| place.project.join(name));
+    for name in &names {
+        std::fs::write(name, "x").unwrap();
+    }
+    let result = ringfence.run("cat trapt trap0 plain-private-street").unwrap();
+    assert_eq!(result.exit_code, 0, "the rule stays as it was written: {result:?}");
+    let told = format!("{result:?} {}", told.lock().unwrap());
+    assert!(!told.contains("t0psecret") && told.contains("is not expanded in a project's file"), "{told}");
+}

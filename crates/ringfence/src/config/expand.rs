@@ -5,10 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use ringfence_model::PathPattern;
+use ringfence_model::environment::holds_secret;
+use ringfence_model::{PathPattern, RuleLayer};
 
 /// The caller's environment.
 pub type EnvMap = BTreeMap<OsString, OsString>;
+
+static NO_VARIABLES: EnvMap = EnvMap::new();
 
 /// The home and the variables by which paths are expanded.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +21,7 @@ pub struct Expander<'a> {
     pub env: &'a EnvMap,
 }
 
-/// A pattern, and the variables in it that have no value and stayed as written.
+/// A pattern, and the variables in it that stayed as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expanded {
     pub pattern: PathPattern,
@@ -26,10 +29,20 @@ pub struct Expanded {
 }
 
 impl Expander<'_> {
+    /// As rules of this layer are expanded. What a repository brings along sees no variable: a rule's path is shown to
+    /// whoever meets it, and that is the inside.
+    #[must_use]
+    pub fn of(self, layer: RuleLayer) -> Self {
+        match layer {
+            RuleLayer::Project => Self { env: &NO_VARIABLES, ..self },
+            _ => self,
+        }
+    }
+
     /// Expands `~`, `~/…` and `$NAME` (a letter or `_` first; `${NAME}` is not a variable). Text that comes from
     /// the home directory or a variable is taken literally, `*` and all. A variable that is unset or empty
-    /// stays as written, so that a rule never turns into one for a shorter path. A relative path is the
-    /// project's; a pattern that begins with `**/` holds everywhere.
+    /// stays as written, so that a rule never turns into one for a shorter path; and so does one that is named like a
+    /// secret. A relative path is the project's; a pattern that begins with `**/` holds everywhere.
     #[must_use]
     pub fn pattern(&self, text: &str) -> Expanded {
         let mut unset = Vec::new();
@@ -52,7 +65,8 @@ impl Expander<'_> {
                 continue;
             }
             let name = variable_name(&rest[1..]);
-            match self.env.get(OsStr::new(name)).filter(|value| !name.is_empty() && !value.is_empty()) {
+            let shown = !name.is_empty() && !holds_secret(name);
+            match self.env.get(OsStr::new(name)).filter(|value| shown && !value.is_empty()) {
                 Some(value) => push_literal(&mut out, value),
                 None => {
                     if !name.is_empty() {
@@ -186,6 +200,16 @@ mod tests {
         let env = EnvMap::new();
         let expander = Expander { home: Path::new("/h"), project: Path::new("/p"), env: &env };
         assert_eq!(expander.pattern("$A/x/$B").unset, ["A", "B"]);
+    }
+
+    #[test]
+    fn secrets_and_whatever_a_project_names_stay_as_written() {
+        let env = env(&[("DATA", "/srv"), ("API_TOKEN", "t0p")]);
+        let expander = Expander { home: Path::new("/h"), project: Path::new("/p"), env: &env };
+        assert_eq!(expander.pattern("/a/$API_TOKEN").pattern.to_string(), "/a/$API_TOKEN");
+        let of = |layer| expander.of(layer).pattern("$DATA/x").pattern.to_string();
+        assert_eq!(of(RuleLayer::User), "/srv/x");
+        assert_eq!(of(RuleLayer::Project), "/p/$DATA/x");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::config::{ConfigFile, Entry, Mode, Profile, SandboxConfig, Setting, aliases};
+use ringfence_model::environment::holds_secret;
 use ringfence_model::{Error, ErrorKind, Result, RuleLayer, RuleSource};
 use serde_json::Value;
 
@@ -285,12 +286,21 @@ impl Merge {
         let expander = Expander { home: options.home, project: options.project, env: options.env };
         let c = &self.config;
         let lists = [&c.allow_read, &c.allow_write, &c.deny, &c.protect, &c.allowed_tmp_paths];
-        for entry in lists.into_iter().flatten().filter(|entry| entry.text.contains('$')) {
-            for name in expander.pattern(&entry.text).unset {
+        let sensitive = c.additional_sensitive_files.iter();
+        let written = lists.into_iter().flatten().chain(sensitive).filter(|entry| entry.text.contains('$'));
+        for entry in written {
+            for name in expander.of(entry.source.layer).pattern(&entry.text).unset {
+                let why = if entry.source.layer == RuleLayer::Project {
+                    "is not expanded in a project's file"
+                } else if holds_secret(&name) {
+                    "is named like a secret, which no rule may show"
+                } else {
+                    "is not set"
+                };
                 self.warnings.push(
                     Diagnostic::warning(
                         DiagnosticKind::UnsetVariable,
-                        format!("${name} is not set; `{}` stays as written", entry.text),
+                        format!("${name} {why}; `{}` stays as written", entry.text),
                     )
                     .in_file(entry.source.file.as_deref())
                     .on_line(entry.source.line)

@@ -85,7 +85,7 @@ impl<'a> Rules<'a> {
     }
 
     fn text(self, text: &str, source: RuleSource) -> Self {
-        let pattern = self.expander.pattern(text).pattern;
+        let pattern = self.expander.of(source.layer).pattern(text).pattern;
         self.add(pattern, source)
     }
 
@@ -144,10 +144,12 @@ fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: Ru
         deny = names.fold(deny, |deny, name| {
             deny.add(sensitive(&expander, name.name), built_in("strictSensitiveFiles"))
         });
-        deny = extra.fold(deny, |deny, (name, source)| deny.add(sensitive(&expander, name), source));
+        deny = extra
+            .fold(deny, |deny, (name, source)| deny.add(sensitive(&expander.of(source.layer), name), source));
     } else {
-        protect =
-            extra.fold(protect, |protect, (name, source)| protect.add(sensitive(&expander, name), source));
+        protect = extra.fold(protect, |protect, (name, source)| {
+            protect.add(sensitive(&expander.of(source.layer), name), source)
+        });
     }
 
     let mut private = rules(6)

@@ -58,6 +58,28 @@ fn an_unset_variable_in_a_rule_is_named_and_widens_nothing() {
 }
 
 #[test]
+fn a_project_and_whoever_names_a_secret_gets_no_variable() {
+    let world = World::new()
+        .env("PLACE", "/srv/x")
+        .env("DEPLOY_TOKEN", "t0p")
+        .user(r#"{ "deny": ["$PLACE", "/a/$DEPLOY_TOKEN"] }"#)
+        .project_says(r#"{ "deny": ["/b/$PLACE"], "additionalSensitiveFiles": ["$PLACE/y"] }"#);
+    let warnings: Vec<String> = world.load().warnings.iter().map(|warning| warning.message.clone()).collect();
+    assert_eq!(
+        warnings,
+        [
+            "$DEPLOY_TOKEN is named like a secret, which no rule may show; `/a/$DEPLOY_TOKEN` stays as written",
+            "$PLACE is not expanded in a project's file; `/b/$PLACE` stays as written",
+            "$PLACE is not expanded in a project's file; `$PLACE/y` stays as written",
+        ]
+    );
+    let policy = world.policy();
+    let rules: Vec<String> = policy.filesystem.deny.iter().map(|rule| rule.path.to_string()).collect();
+    assert!(rules.iter().any(|rule| rule == "/srv/x") && rules.iter().all(|rule| !rule.contains("t0p")));
+    assert!(rules.iter().any(|rule| rule == "/b/$PLACE"), "{rules:?}");
+}
+
+#[test]
 fn a_local_policy_never_has_a_network() {
     let policy = World::new().user(r#"{ "allowNetwork": true }"#).policy();
     assert!(!policy.network.allow_network);
