@@ -25,6 +25,14 @@ impl Places {
     }
 }
 
+/// Without a network, trying again only takes time: package managers wait more than a minute before they say so.
+const AT_ONCE: [(&str, &str); 4] = [
+    ("CARGO_NET_RETRY", "0"),
+    ("PIP_RETRIES", "0"),
+    ("UV_HTTP_RETRIES", "0"),
+    ("npm_config_fetch_retries", "0"),
+];
+
 /// Puts the environment together. Later layers win: passed, then the sandbox's own, then the policy's
 /// `set`, then the call's.
 #[must_use]
@@ -49,6 +57,12 @@ pub fn build(
     own("RINGFENCE", OsStr::new("1"));
     // Templates are mostly sample hooks, and hooks are protected: without this `git init` would fail.
     own("GIT_TEMPLATE_DIR", OsStr::new(""));
+    for (name, value) in AT_ONCE {
+        env.entry(name.into()).or_insert_with(|| value.into());
+    }
+    let mut own = |name: &str, value: &OsStr| {
+        env.insert(name.into(), value.to_owned());
+    };
     if let Ok(path) = std::env::join_paths(&host.path) {
         own("PATH", &path);
     }

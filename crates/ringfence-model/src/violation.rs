@@ -107,6 +107,8 @@ pub enum Operation {
     Connect,
     Bind,
     Send,
+    /// A name was asked for.
+    Lookup,
     Signal,
     Syscall,
     /// A limit was reached rather than a call made.
@@ -120,7 +122,7 @@ pub struct Violation {
     pub kind: ViolationKind,
     pub severity: Severity,
     pub operation: Operation,
-    /// Absolute host path, `address:port`, program, system call or limit.
+    /// Absolute host path, `address:port`, host name, program, system call or limit.
     pub resource: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,

@@ -21,6 +21,7 @@ for_every_launcher! {
     services_of_the_host_on_loopback,
     the_internet_and_foreign_families,
     names_resolve_to_nothing,
+    a_name_is_told_and_there_is_none,
 }
 
 /// Listeners of the host on a path: whatever arrives at one of them got out.
@@ -307,4 +308,36 @@ fn names_resolve_to_nothing(launcher: Launcher) {
          getent hosts example.com; curl -sS --max-time 3 http://example.com/ 2>&1; true",
     );
     assert!(!ran.stdout.contains("<html") && !ran.stdout.contains("93.184"), "{ran:?}");
+}
+
+/// Told by its name, and at once: who waits for a name server that never answers has waited for nothing.
+fn a_name_is_told_and_there_is_none(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let script = "python3 - <<'end'
+import socket
+for name in ['one.example', 'two.example']:
+    try: print(socket.getaddrinfo(name, 80))
+    except socket.gaierror as error: print(error.errno == socket.EAI_NONAME)
+try: socket.getaddrinfo('a' * 50 + '.' + 'b' * 50, 80)
+except socket.gaierror: pass
+# A name server of one's own is one's own affair.
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(('127.0.0.1', 0))
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.connect(server.getsockname())
+client.send(b'hello')
+print(server.recv(9))
+end";
+    let ran = room.fenced(script);
+    if launcher == Launcher::Landlock {
+        // No network namespace, so no datagrams and no name; but nobody waits.
+        assert!(!ran.stdout.contains("True"), "{ran:?}");
+        return;
+    }
+    assert_eq!(ran.stdout, "True\nTrue\nb'hello'\n", "{ran:?}");
+    let long = format!("{}.{}", "a".repeat(50), "b".repeat(50));
+    assert_eq!(ran.resources(), ["one.example", "two.example", long.as_str()], "{ran:?}");
+    let violation = &ran.json["violations"][0];
+    assert_eq!(violation["operation"], "lookup", "{violation}");
+    assert!(violation["program"].as_str().unwrap().contains("python3"), "{violation}");
 }

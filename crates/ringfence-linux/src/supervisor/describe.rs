@@ -144,6 +144,7 @@ fn describe(denial: &Denial) -> (String, String) {
         Operation::Connect => "connect to",
         Operation::Bind => "bind to",
         Operation::Send => "send to",
+        Operation::Lookup => "look up",
         _ => "use",
     };
     let resource = match &denial.resource {
@@ -154,6 +155,9 @@ fn describe(denial: &Denial) -> (String, String) {
         (Some((rule, source)), DenyReason::Denied) => format!("denied by {rule} ({source})"),
         (Some((rule, source)), DenyReason::Protected) => format!("protected by {rule} ({source})"),
         (Some((rule, source)), DenyReason::ReadOnly) => format!("only readable by {rule} ({source})"),
+        (_, DenyReason::Unlisted) if denial.operation == Operation::Lookup => {
+            "the sandbox has no network; fetch what is needed outside, then run again".to_owned()
+        }
         (_, DenyReason::Unlisted) if matches!(denial.resource, Resource::Address(_)) => {
             "the sandbox has no network".to_owned()
         }

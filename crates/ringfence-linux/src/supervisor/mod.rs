@@ -22,6 +22,7 @@ mod handover;
 mod host_lookup;
 mod judge_change;
 mod mount_grant;
+mod name_lookup;
 mod network;
 pub mod notif;
 mod on_behalf;
@@ -120,6 +121,7 @@ pub struct Supervisor<'a> {
     powers: caller_ids::Powers,
     umask: caller_ids::Umask,
     own: removal::Own,
+    name_lookups: name_lookup::NameLookups,
     /// The last verdict was that policy allows it, and not that somebody else refuses it anyway.
     allowed: std::cell::Cell<bool>,
 }
@@ -181,6 +183,7 @@ impl<'a> Supervisor<'a> {
             powers: caller_ids::Powers::of_this_thread(),
             umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
+            name_lookups: name_lookup::NameLookups::default(),
             allowed: std::cell::Cell::new(false),
         }
     }
@@ -205,6 +208,7 @@ impl<'a> Supervisor<'a> {
 
     /// Nobody calls, or something else is to be done by this thread.
     pub fn rest(&mut self) {
+        self.tell_names();
         self.powers.raise();
         self.handover.part();
     }
@@ -213,6 +217,7 @@ impl<'a> Supervisor<'a> {
     pub fn serve(&mut self, listener: BorrowedFd<'_>) {
         let Ok(notification) = notif::receive(listener) else { return };
         self.handover.meet(notification.tid);
+        self.tell_names();
         let answer = self.judge(listener, &notification);
         // An answer that cannot be delivered belongs to a caller that is gone.
         let _ = match answer {
@@ -290,7 +295,7 @@ impl<'a> Supervisor<'a> {
             Call::Bind { socket, address, length } => {
                 self.bind(listener, notification, socket, (address, length))
             }
-            Call::SendTo { address, length, .. } => self.send_to(tid, address, length),
+            Call::SendTo { socket, address, length } => self.send_to(tid, socket, (address, length)),
             Call::Socket if self.watched.shared.is_some() => self.refuse_datagrams(tid),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
             Call::Fork => {
@@ -449,6 +454,7 @@ impl From<Unread> for Answer {
 impl Drop for Supervisor<'_> {
     fn drop(&mut self) {
         self.powers.raise();
+        self.end_name_lookups();
         if let Some(desk) = &self.desk {
             desk.settle();
         }

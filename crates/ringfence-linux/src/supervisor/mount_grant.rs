@@ -28,6 +28,7 @@ use super::pin_cpu::Pinned;
 use super::socket_table;
 use crate::mounts;
 use crate::plan::BindAccess;
+use crate::report::Message;
 use crate::sys::{self, Cloned, Sys};
 
 /// The namespaces of a sandbox, as descriptors.
@@ -121,6 +122,23 @@ impl Namespaces {
             sys::enter_namespace(namespaces.network.as_fd())?;
             socket_table::look_up(stat)
         })
+    }
+
+    /// What `make` makes in the sandbox's network namespace. It must not allocate.
+    pub(super) fn bring(&self, make: &dyn Fn() -> Sys<OwnedFd>) -> Result<OwnedFd, Errno> {
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let (ours, theirs) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::SEQPACKET,
+            flags,
+            None,
+        )?;
+        self.helped(&|namespaces| {
+            sys::enter_namespace(namespaces.user.as_fd())?;
+            sys::enter_namespace(namespaces.network.as_fd())?;
+            Message::Ready.send(theirs.as_fd(), Some(make()?.as_fd()))
+        })?;
+        Message::receive_with_descriptor(ours.as_fd())?.1.ok_or(Errno::IO)
     }
 
     /// Runs `work` in a helper process and waits for it.

@@ -47,6 +47,9 @@ impl Supervisor<'_> {
         let local = take_descriptor(tid, socket)
             .filter(|own| rustix::net::sockopt::socket_domain(own) == Ok(rustix::net::AddressFamily::UNIX));
         let answer = match (address, local) {
+            (Address::Internet(address), None) if self.is_name_lookup(tid, socket, address) => {
+                Answer::Continue
+            }
             (Address::Internet(address), None) => internet(Operation::Connect, address),
             (Address::Path(path), Some(own)) => self.connect_path(listener, notification, own, &path),
             // Of the sandbox's network namespace. Without one it would be a name of the host's.
@@ -81,8 +84,9 @@ impl Supervisor<'_> {
         Answer::Done(Err(Errno::ACCESS))
     }
 
-    pub(super) fn send_to(&mut self, tid: i32, address: u64, length: u64) -> Answer {
+    pub(super) fn send_to(&mut self, tid: i32, socket: i32, (address, length): (u64, u64)) -> Answer {
         match read_address(tid, address, length) {
+            Address::Internet(address) if self.is_name_lookup(tid, socket, address) => Answer::Continue,
             Address::Internet(address) => internet(Operation::Send, address),
             Address::Path(_) | Address::Abstract(_) | Address::Other => Answer::Continue,
         }

@@ -1,0 +1,298 @@
+//! Look-ups of names: answered at once, and told by name.
+//!
+//! The sandbox's network namespace is empty. A name server that is asked there never answers, programs wait and try
+//! again, and all that could be told is the server's address. So the first time somebody turns to a name server, that
+//! address becomes one of the sandbox's own loopback interface, with a socket of ours behind it: whatever is asked for,
+//! it says that there is no such name. Nothing that is asked leaves the sandbox.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use ringfence_model::{Access, DenyReason, LockExt as _, Operation};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, recvfrom, send, sendto,
+    socket_with, sockopt,
+};
+use rustix::pipe::PipeFlags;
+
+use super::mount_grant::Namespaces;
+use super::{Denial, Resource, Supervisor, describe, network};
+use crate::sys::Sys;
+
+const NAME_SERVER: u16 = 53;
+/// More servers than anybody has.
+const MOST_SERVERS: usize = 8;
+/// What is asked faster than it is told is not told.
+const MOST_UNTOLD: usize = 256;
+
+/// The names that were asked for, by whom, and not told yet.
+type Asked = Arc<Mutex<VecDeque<(i32, String)>>>;
+
+#[derive(Debug, Default)]
+pub(super) struct NameLookups {
+    servers: Vec<Server>,
+    asked: Asked,
+}
+
+#[derive(Debug)]
+struct Server {
+    address: IpAddr,
+    /// Who turned to it last.
+    asker: Arc<Mutex<i32>>,
+    /// None where it could not be made: then it is an address like any other.
+    answering: Option<Answering>,
+}
+
+/// The thread that answers, until this is dropped.
+#[derive(Debug)]
+struct Answering {
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Supervisor<'_> {
+    /// Whether the datagrams that `socket` is to send to `address` are look-ups of names which are answered there.
+    pub(super) fn is_name_lookup(&mut self, tid: i32, socket: i32, address: SocketAddr) -> bool {
+        // Its own name servers are the sandbox's own affair.
+        let elsewhere = !address.ip().is_loopback() || is_configured(address.ip());
+        if address.port() != NAME_SERVER || !elsewhere || self.watched.shared.is_some() {
+            return false;
+        }
+        let is_datagram = |own: OwnedFd| sockopt::socket_type(&own) == Ok(SocketType::DGRAM);
+        if !network::take_descriptor(tid, socket).is_some_and(is_datagram) {
+            return false;
+        }
+        let names = &mut self.name_lookups;
+        let known = names.servers.iter().position(|server| server.address == address.ip());
+        let index = match known {
+            Some(index) => index,
+            None if names.servers.len() == MOST_SERVERS => return false,
+            None => {
+                let asker = Arc::new(Mutex::new(tid));
+                let answering = answering(tid, address, &asker, &names.asked).ok();
+                names.servers.push(Server { address: address.ip(), asker, answering });
+                names.servers.len() - 1
+            }
+        };
+        let server = &names.servers[index];
+        *server.asker.locked() = tid;
+        server.answering.is_some()
+    }
+
+    /// Tells of the names that were asked for.
+    pub(super) fn tell_names(&mut self) {
+        if self.name_lookups.servers.is_empty() {
+            return;
+        }
+        let asked: Vec<(i32, String)> = self.name_lookups.asked.locked().drain(..).collect();
+        for (tid, name) in asked {
+            self.reporter.tell(describe::violation(
+                tid,
+                Denial {
+                    operation: Operation::Lookup,
+                    resource: Resource::Address(name),
+                    access: Access::Read,
+                    reason: DenyReason::Unlisted,
+                    rule: None,
+                },
+            ));
+        }
+    }
+
+    /// The same, when nobody asks any more.
+    pub(super) fn end_name_lookups(&mut self) {
+        for server in &mut self.name_lookups.servers {
+            server.answering = None;
+        }
+        self.tell_names();
+    }
+}
+
+/// Whether programs on this machine turn to that address.
+fn is_configured(address: IpAddr) -> bool {
+    let configured = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    configured
+        .lines()
+        .filter_map(|line| line.strip_prefix("nameserver")?.trim().parse().ok())
+        .any(|known: IpAddr| known == address)
+}
+
+fn answering(tid: i32, address: SocketAddr, asker: &Arc<Mutex<i32>>, asked: &Asked) -> Sys<Answering> {
+    let socket = Namespaces::of(tid).ok_or(Errno::NOSYS)?.bring(&|| server_socket(address))?;
+    let (ended, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let (asker, asked) = (Arc::clone(asker), Arc::clone(asked));
+    let work = move || {
+        let mut query = [0_u8; 512];
+        loop {
+            let mut fds = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&ended, PollFlags::empty())];
+            if rustix::io::retry_on_intr(|| poll(&mut fds, None)).is_err() || !fds[1].revents().is_empty() {
+                return;
+            }
+            let Ok((length, _, Some(from))) = recvfrom(&socket, &mut query[..], RecvFlags::DONTWAIT) else {
+                continue;
+            };
+            let Some((name, answer)) = no_such_name(&query[..length]) else { continue };
+            let news = (*asker.locked(), name);
+            let mut asked = asked.locked();
+            // Each name is asked for twice, once for each kind of address.
+            if asked.back() != Some(&news) && asked.len() < MOST_UNTOLD {
+                asked.push_back(news);
+            }
+            drop(asked);
+            let _ = sendto(&socket, &answer, SendFlags::DONTWAIT, &from);
+        }
+    };
+    let thread =
+        std::thread::Builder::new().name("names".to_owned()).spawn(work).map_err(|_| Errno::AGAIN)?;
+    Ok(Answering { stop: Some(stop), thread: Some(thread) })
+}
+
+/// A socket at that address, which is made one of this network namespace's own. Allocates nothing.
+fn server_socket(address: SocketAddr) -> Sys<OwnedFd> {
+    if !address.ip().is_loopback() {
+        add_to_loopback(address.ip())?;
+    }
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &address)?;
+    Ok(socket)
+}
+
+/// `ip address add ADDRESS dev lo`.
+fn add_to_loopback(address: IpAddr) -> Sys<()> {
+    const NEW_ADDRESS: u16 = 20;
+    const REQUEST_ACK_CREATE: u16 = 0x1 | 0x4 | 0x400;
+    const NO_DUPLICATE_DETECTION: u8 = 2;
+    const HOST_SCOPE: u8 = 254;
+    const LOOPBACK: u8 = 1;
+    const LOCAL: u16 = 2;
+    let mut octets = [0_u8; 16];
+    let (family, length) = match address {
+        IpAddr::V4(v4) => {
+            octets[..4].copy_from_slice(&v4.octets());
+            (libc::AF_INET, 4_usize)
+        }
+        IpAddr::V6(v6) => {
+            octets = v6.octets();
+            (libc::AF_INET6, 16)
+        }
+    };
+    // The header, what is said of the address, and the address itself.
+    let mut message = [0_u8; 16 + 8 + 4 + 16];
+    let total = 16 + 8 + 4 + length;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
+    {
+        message[..4].copy_from_slice(&(total as u32).to_ne_bytes());
+        message[16] = family as u8;
+        message[17] = (length * 8) as u8;
+        message[24..26].copy_from_slice(&(4 + length as u16).to_ne_bytes());
+    }
+    message[4..6].copy_from_slice(&NEW_ADDRESS.to_ne_bytes());
+    message[6..8].copy_from_slice(&REQUEST_ACK_CREATE.to_ne_bytes());
+    message[18] = NO_DUPLICATE_DETECTION;
+    message[19] = HOST_SCOPE;
+    message[20] = LOOPBACK;
+    message[26..28].copy_from_slice(&LOCAL.to_ne_bytes());
+    message[28..28 + length].copy_from_slice(&octets[..length]);
+    // Protocol 0 of this family is NETLINK_ROUTE.
+    let route = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    send(&route, &message[..total], SendFlags::empty())?;
+    let mut reply = [0_u8; 128];
+    let (got, _) = recv(&route, &mut reply[..], RecvFlags::empty())?;
+    // The error follows the header.
+    let code = reply[..got].get(16..20).and_then(|code| code.first_chunk::<4>()).ok_or(Errno::IO)?;
+    match i32::from_ne_bytes(*code) {
+        0 => Ok(()),
+        code if code == -libc::EEXIST => Ok(()),
+        code => Err(Errno::from_raw_os_error(-code)),
+    }
+}
+
+/// The name that a query asks for, and the answer that there is none.
+fn no_such_name(query: &[u8]) -> Option<(String, Vec<u8>)> {
+    const HEADER: usize = 12;
+    let header = query.first_chunk::<HEADER>()?;
+    let is_query = header[2] & 0x80 == 0;
+    let questions = u16::from_be_bytes([header[4], header[5]]);
+    if !is_query || questions != 1 {
+        return None;
+    }
+    let mut at = HEADER;
+    let mut name = String::new();
+    loop {
+        let length = usize::from(*query.get(at)?);
+        at += 1;
+        if length == 0 {
+            break;
+        }
+        // Anything longer is a reference, which a question has no use for.
+        let label = query.get(at..at + length).filter(|_| length < 64)?;
+        if !name.is_empty() {
+            name.push('.');
+        }
+        name.extend(label.iter().flat_map(|&byte| std::ascii::escape_default(byte)).map(char::from));
+        at += length;
+    }
+    // Kind and class.
+    let question = query.get(HEADER..at + 4)?;
+    let mut answer = Vec::with_capacity(HEADER + question.len());
+    answer.extend(&header[..2]);
+    // A response, with "recursion desired" as it was asked; recursion available, no such name.
+    answer.extend([0x80 | header[2] & 0x79, 0x83, 0, 1, 0, 0, 0, 0, 0, 0]);
+    answer.extend(question);
+    (!name.is_empty()).then_some((name, answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(name: &[u8]) -> Vec<u8> {
+        let mut query = vec![0xab, 0xcd, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        query.extend(name);
+        query.extend([0, 0, 1, 0, 1]);
+        query
+    }
+
+    #[test]
+    fn a_query_is_read_and_answered() {
+        let asked = query(b"\x03www\x07example");
+        let (name, answer) = no_such_name(&asked).unwrap();
+        assert_eq!(name, "www.example");
+        assert_eq!(answer[..4], [0xab, 0xcd, 0x81, 0x83]);
+        assert_eq!(answer[4..12], [0, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(answer[12..], asked[12..]);
+    }
+
+    #[test]
+    fn nothing_that_is_no_query_is_answered() {
+        let whole = query(b"\x03www\x07example");
+        for length in 0..whole.len() {
+            assert_eq!(no_such_name(&whole[..length]), None, "{length}");
+        }
+        let mut response = whole.clone();
+        response[2] |= 0x80;
+        assert_eq!(no_such_name(&response), None);
+        assert_eq!(no_such_name(&query(b"\xc0\x0c")), None);
+        assert_eq!(no_such_name(&query(b"")), None);
+    }
+
+    #[test]
+    fn a_name_is_shown_in_plain_letters() {
+        assert_eq!(no_such_name(&query(b"\x04a\x1b[b")).unwrap().0, "a\\x1b[b");
+    }
+}
