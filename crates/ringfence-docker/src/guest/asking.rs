@@ -1,6 +1,7 @@
 //! Questions of the fence inside, answered outside.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_fence::approval::Settled;
@@ -32,6 +33,12 @@ impl Asking {
     }
 
     pub(super) fn ask(&self, number: u64, violation: Violation, command: String, grant: Grant) {
+        // What a person reads and what a yes would give must be one thing; the guest is inside, and may be anybody's.
+        let same = Path::new(&violation.resource) == grant.path && violation.access == Some(grant.access);
+        if !same || !violation.message.contains(&violation.resource) {
+            let _ = send(&self.orders, &Order::Answer { question: number, decision: Decision::Deny });
+            return;
+        }
         let is_of_the_host = self.map.to_host(&grant.path).is_some();
         let violation = inside::told_outside(violation, &self.map);
         let question = Question { violation, command, grant: inside::outside(grant, &self.map), call: None };
@@ -69,5 +76,51 @@ impl Asking {
 
     fn open(&self) -> std::sync::MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ringfence_fence::approval::AskAbout;
+    use ringfence_fence::approve::Callback;
+    use ringfence_model::{Access, GrantScope, Operation, ViolationKind};
+
+    use super::*;
+
+    fn answer(resource: &str, message: &str, granted: &str, access: Access) -> Decision {
+        let (orders, mut sent) = mpsc::unbounded_channel();
+        let approval = Approval {
+            approver: Arc::new(Callback(|_: &Question| Decision::AllowOnce)),
+            about: AskAbout::All,
+            timeout: Duration::from_secs(60),
+            on_settled: Arc::new(|_| ()),
+        };
+        let asking = Asking::new(approval, PathMap::new(vec![], Path::new("/w")), orders);
+        let violation = Violation {
+            access: Some(Access::Read),
+            message: message.to_owned(),
+            ..Violation::new(ViolationKind::PathAccessDenied, Operation::Open, resource.to_owned())
+        };
+        let grant = Grant { path: granted.into(), access, scope: GrantScope::Once, recursive: false };
+        asking.ask(7, violation, "cat".to_owned(), grant);
+        let line = sent.blocking_recv().unwrap();
+        match serde_json::from_slice(&line).unwrap() {
+            Order::Answer { question: 7, decision } => decision,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_guest_is_given_what_the_question_is_about_and_nothing_else() {
+        assert_eq!(answer("/a", "read /a: no rule", "/a", Access::Read), Decision::AllowOnce);
+        for (message, granted, access) in [
+            ("read /a: no rule", "/etc", Access::Read),
+            ("read /a: no rule", "/a", Access::Write),
+            ("read /harmless: no rule", "/a", Access::Read),
+        ] {
+            assert_eq!(answer("/a", message, granted, access), Decision::Deny, "{message} {granted}");
+        }
     }
 }
