@@ -125,3 +125,15 @@ fn the_path_follows_the_home() {
     let expected = format!("{}\n", room.home.join(".ringfence/sandbox.json").display());
     assert_eq!(String::from_utf8(default.stdout).unwrap(), expected);
 }
+
+#[test]
+fn a_repository_cannot_make_itself_unusable() {
+    let room = Room::new();
+    room.write(".ringfence/sandbox.json", r#"{ "of": "another tool", "deny": ["secret"] }"#);
+    room.write("secret", "canary");
+    let ran = room.run(&["run", "--", "sh", "-c", "cat secret; echo ran"]).expect(0);
+    assert_eq!(ran.stdout, "ran\n", "{ran:?}");
+    assert!(ran.stderr.contains("of: unknown field") && ran.stderr.contains("left out"), "{ran:?}");
+    room.run(&["config", "check"]).expect(2);
+    room.run(&["run", "--profile", "prod", "--", "true"]).expect(125);
+}

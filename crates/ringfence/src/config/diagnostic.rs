@@ -28,7 +28,7 @@ pub enum DiagnosticKind {
     DuplicateKey,
     WrongType,
     BadValue,
-    /// A file or object was left out as a whole.
+    /// A file or object was left out as a whole, or a key of a project's file.
     LayerDropped,
     /// A project's file tried to widen something.
     ProjectWidens,

@@ -108,8 +108,11 @@ struct FileLayer {
 pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     let mut merge = Merge::default();
     let refuse = options.bad_file == BadFile::Refuse;
-    let user = file_layer(source::read_user(options.ringfence_home), &mut merge.warnings, refuse, true)?;
-    let project = file_layer(source::read_project(options.project), &mut merge.warnings, refuse, false)?;
+    let user =
+        file_layer(source::read_user(options.ringfence_home), &mut merge.warnings, refuse, Owner::User)?;
+    let mut left_out = vec![];
+    let owner = Owner::Project { left_out: &mut left_out };
+    let project = file_layer(source::read_project(options.project), &mut merge.warnings, refuse, owner)?;
     let (user, project) = (user.as_ref(), project.as_ref());
     let objects = objects(&options.objects, &mut merge.warnings)?;
 
@@ -129,6 +132,18 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
         project.map(|layer| &layer.config).into_iter().chain(&project_agent).collect();
     let profile = choose_profile(&choosers, &projects);
     let mode = choose_mode(&choosers, &projects);
+    // A repository must not be able to make itself unusable; where everything is to be strict, it is refused.
+    if profile == Profile::Prod
+        && refuse
+        && let Some(problem) = left_out.first()
+    {
+        return Err(invalid(problem));
+    }
+    merge.warnings.extend(left_out.into_iter().map(|problem| Diagnostic {
+        kind: DiagnosticKind::LayerDropped,
+        severity: super::diagnostic::Severity::Warning,
+        ..problem.suggest("left out, and the rest of the file holds; see `ringfence config check`")
+    }));
 
     merge.built_in(options);
     let preset = Origin::code(RuleLayer::Profile);
@@ -177,14 +192,29 @@ impl FileLayer {
     }
 }
 
+/// Whose file it is.
+enum Owner<'a> {
+    User,
+    /// Whoever wrote the repository. Keys of it that are wrong are left out, since all it can do is to tighten.
+    Project {
+        left_out: &'a mut Vec<Diagnostic>,
+    },
+}
+
+fn invalid(problem: &Diagnostic) -> Error {
+    Error::new(ErrorKind::InvalidConfig, problem.to_string())
+        .hint("ringfence config check shows everything that is wrong")
+}
+
 /// A layer from what was found, or a warning instead of it. An unknown profile in the user's own file is
 /// an error whatever happens: taking another one could be laxer than what was meant.
 fn file_layer(
     found: Found,
     warnings: &mut Vec<Diagnostic>,
     refuse: bool,
-    own: bool,
+    mut owner: Owner<'_>,
 ) -> Result<Option<FileLayer>> {
+    let own = matches!(owner, Owner::User);
     let parsed = found.and_then(|source| {
         let Some(source) = source else { return Ok(None) };
         if source.open_to_others && own {
@@ -194,7 +224,10 @@ fn file_layer(
                     .suggest(format!("chmod o-w {}", source.path.display())),
             );
         }
-        let Parsed { config, positions } = source::parse(&source.path, &source.text)?;
+        let Parsed { config, positions } = match &mut owner {
+            Owner::User => source::parse(&source.path, &source.text)?,
+            Owner::Project { left_out } => source::parse_what_is_right(&source.path, &source.text, left_out)?,
+        };
         Ok(Some(FileLayer { path: source.path, config, positions }))
     });
     let problem = match parsed {
@@ -204,8 +237,7 @@ fn file_layer(
     let names_profile =
         |key: &str| key == "profile" || (key.starts_with("agents.") && key.ends_with(".profile"));
     if refuse || (own && problem.key.as_deref().is_some_and(names_profile)) {
-        return Err(Error::new(ErrorKind::InvalidConfig, problem.to_string())
-            .hint("ringfence config check shows everything that is wrong"));
+        return Err(invalid(&problem));
     }
     let suggestion = "the whole file is left out until it is right; see `ringfence config check`";
     let message = problem.message.clone();

@@ -110,32 +110,88 @@ pub(super) struct Parsed {
     pub(super) positions: Positions,
 }
 
+/// With more than this wrong in it, a file is no configuration.
+const MOST_LEFT_OUT: usize = 16;
+
 /// Parses a whole file; the first thing that is wrong with it is the error.
 pub(super) fn parse(file: &Path, text: &str) -> Result<Parsed, Diagnostic> {
+    parse_leaving_out(file, text, &mut vec![], 0)
+}
+
+/// Parses a file without the keys that are wrong, which are named.
+pub(super) fn parse_what_is_right(
+    file: &Path,
+    text: &str,
+    left_out: &mut Vec<Diagnostic>,
+) -> Result<Parsed, Diagnostic> {
+    parse_leaving_out(file, text, left_out, MOST_LEFT_OUT)
+}
+
+fn parse_leaving_out(
+    file: &Path,
+    text: &str,
+    left_out: &mut Vec<Diagnostic>,
+    most: usize,
+) -> Result<Parsed, Diagnostic> {
     let ast = parse_ast(text).map_err(|found| found.in_file(Some(file)))?;
     let lines = Lines::new(text);
     let mut positions = Positions::default();
-    let value = match &ast {
+    let mut value = match &ast {
         Some(ast) => {
             locate(ast, &lines, &mut String::new(), &mut positions);
             to_value(ast, &lines).map_err(|found| found.in_file(Some(file)))?
         }
         None => Value::Object(serde_json::Map::new()),
     };
-    match from_value(value) {
-        // A rule that does not do what its examples say is found here, before anything relies on it.
-        Ok(config) => match ast.iter().flat_map(|ast| rules::check(ast, &lines)).next() {
-            Some(problem) => Err(problem.in_file(Some(file))),
-            None => Ok(Parsed { config, positions }),
-        },
-        Err(misfit) => Err(misfit.problem.in_file(Some(file)).at(positions.get(&misfit.place))),
+    loop {
+        let misfit = match from_value(value.clone()) {
+            // A rule that does not do what its examples say is found here, before anything relies on it.
+            Ok(config) => {
+                return match ast.iter().flat_map(|ast| rules::check(ast, &lines)).next() {
+                    Some(problem) => Err(problem.in_file(Some(file))),
+                    None => Ok(Parsed { config, positions }),
+                };
+            }
+            Err(misfit) => misfit,
+        };
+        let problem = misfit.problem.in_file(Some(file)).at(positions.get(&misfit.place));
+        if left_out.len() >= most || !remove(&mut value, &misfit.steps) {
+            return Err(problem);
+        }
+        left_out.push(problem);
     }
+}
+
+/// Takes the innermost key of the way out of the object; the entry, where the way ends in a list.
+fn remove(value: &mut Value, steps: &[Step]) -> bool {
+    let Some((last, before)) = steps.split_last() else { return false };
+    let inner = before.iter().try_fold(value, |value, step| match (step, value) {
+        (Step::Key(name), Value::Object(map)) => map.get_mut(name),
+        (Step::Index(index), Value::Array(list)) => list.get_mut(*index),
+        _ => None,
+    });
+    match (last, inner) {
+        (Step::Key(name), Some(Value::Object(map))) => map.remove(name).is_some(),
+        (Step::Index(index), Some(Value::Array(list))) if *index < list.len() => {
+            list.remove(*index);
+            true
+        }
+        _ => false,
+    }
+}
+
+#[derive(Debug)]
+enum Step {
+    Key(String),
+    Index(usize),
 }
 
 /// Why an object is not a configuration, and where, in the form [`Positions`] knows.
 #[derive(Debug)]
 pub(super) struct Misfit {
     pub(super) place: String,
+    /// The same way, with the names as they are written.
+    steps: Vec<Step>,
     pub(super) problem: Diagnostic,
 }
 
@@ -144,15 +200,18 @@ pub(super) fn from_value(value: Value) -> Result<ConfigFile, Box<Misfit>> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let mut place = String::new();
         let mut key = String::new();
+        let mut steps = vec![];
         for segment in error.path() {
             use serde_path_to_error::Segment;
             match segment {
                 Segment::Map { key: name } => {
+                    steps.push(Step::Key(name.clone()));
                     push(&mut place, &aliases::canonical(name));
                     key.push_str(if key.is_empty() { "" } else { "." });
                     key.push_str(name);
                 }
                 Segment::Seq { index } => {
+                    steps.push(Step::Index(*index));
                     push(&mut place, &index.to_string());
                     key.push_str(&format!("[{index}]"));
                 }
@@ -167,7 +226,7 @@ pub(super) fn from_value(value: Value) -> Result<ConfigFile, Box<Misfit>> {
         } else {
             DiagnosticKind::BadValue
         };
-        Box::new(Misfit { place, problem: Diagnostic::error(kind, message).key(key) })
+        Box::new(Misfit { place, steps, problem: Diagnostic::error(kind, message).key(key) })
     })
 }
 

@@ -90,6 +90,33 @@ fn a_bad_file_can_be_refused_instead() {
 }
 
 #[test]
+fn of_a_projects_file_what_is_right_holds() {
+    let text = r#"{
+  "from": "another tool",
+  "deny": ["/srv/a", 5, "/srv/b"],
+  "limits": { "maxProcesses": 7, "shoes": 2 },
+  "policy": { "filesystem": { "deny": ["/srv/c"], "x": {} } }
+}"#;
+    let world = World::new().project_says(text);
+    let refuse = |o: &mut LoadOptions<'_>| o.bad_file = BadFile::Refuse;
+    let loaded = world.with(refuse, |o| load(o).unwrap());
+    assert_eq!(added(&loaded.config.deny), ["/srv/a", "/srv/b", "/srv/c"]);
+    assert_eq!(loaded.config.limits.max_processes, Some(7));
+    let mut named: Vec<_> =
+        loaded.warnings.iter().filter_map(|w| Some((w.key.as_deref()?, w.line?))).collect();
+    named.sort_unstable();
+    assert_eq!(named, [("deny[1]", 3), ("from", 2), ("limits.shoes", 4), ("policy.filesystem.x", 5)]);
+
+    let strict = World::new().user(r#"{ "profile": "prod" }"#).project_says(text);
+    let error = strict.with(refuse, |o| load(o).unwrap_err());
+    assert!(error.message.contains("from"), "{error}");
+    // Too much of it is wrong to be anybody's.
+    let many: String = (0..20).map(|n| format!(r#""k{n}": 0, "#)).collect();
+    let error = World::new().project_says(&format!("{{ {many} }}")).with(refuse, |o| load(o).unwrap_err());
+    assert!(error.message.contains("unknown field"), "{error}");
+}
+
+#[test]
 fn the_failing_field_is_named() {
     let world = World::new().user("{\n  \"limits\": {\n    \"maxMemoryBytes\": \"much\"\n  }\n}");
     let warning = &world.load().warnings[0];
