@@ -200,8 +200,8 @@ pub(crate) struct Run {
     /// Pass a variable of yours on (NAME), or set one (NAME=VALUE)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// End the command after so many seconds (exit code 124)
-    #[arg(long, value_name = "SECONDS")]
+    /// End the command after so long, such as 90, 5m or 2h (exit code 124)
+    #[arg(long, value_name = "TIME", value_parser = crate::settings::seconds)]
     pub(crate) timeout: Option<f64>,
     /// Memory of all processes together, such as 512M or 2G
     #[arg(long, value_name = "SIZE")]

@@ -34,7 +34,9 @@ fn check(args: &CheckConfig) -> Result<ExitCode> {
         options.agent = args.agent.as_deref();
         let files = [places.user_file(), places.project_file()];
         let files: Vec<PathBuf> = files.into_iter().filter(|file| file.symlink_metadata().is_ok()).collect();
-        (files, config::check(&options))
+        let mut found = config::check(&options);
+        found.extend(unknown_provider(&options));
+        (files, found)
     } else {
         let mut found = Vec::new();
         for file in &args.files {
@@ -54,6 +56,17 @@ fn check(args: &CheckConfig) -> Result<ExitCode> {
         output::print(&findings(&files, &found))?;
     }
     Ok(if errors > 0 { ExitCode::from(INVALID) } else { ExitCode::SUCCESS })
+}
+
+/// Whoever runs something would find out; who checks wants to know before.
+fn unknown_provider(options: &config::LoadOptions<'_>) -> Option<Diagnostic> {
+    let provider = config::load(options).ok()?.config.provider;
+    let registry = ringfence::manager::built_in().ok()?;
+    if provider == "none" || registry.kinds().any(|kind| kind == provider) {
+        return None;
+    }
+    let known: Vec<&str> = registry.kinds().collect();
+    Some(Diagnostic::provider(&provider, &known))
 }
 
 fn read(file: &Path) -> Result<String> {

@@ -44,7 +44,8 @@ mod violations;
 
 use std::process::ExitCode;
 
-use clap::error::ErrorKind as Parsing;
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind as Parsing};
 use ringfence::model::Result;
 
 use args::Command;
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
     }
     let command = match args::parse() {
         Ok(command) => command,
-        Err(error) => return misread(&error),
+        Err(error) => return misread(error),
     };
     let is_run = matches!(command, Command::Run(_) | Command::Shell(_));
     match execute(command) {
@@ -129,12 +130,24 @@ fn execute(command: Command) -> Result<ExitCode> {
 
 /// Prints help, or what is wrong with the command line. The exit codes of `run` are the command's own, but
 /// for ringfence's: a wrong option of `run` is one of those.
-fn misread(error: &clap::Error) -> ExitCode {
+fn misread(mut error: clap::Error) -> ExitCode {
+    suggest(&mut error);
     let _ = error.print();
     let is_run = std::env::args_os().nth(1).is_some_and(|first| first == "run");
     match error.kind() {
         Parsing::DisplayHelp | Parsing::DisplayVersion => ExitCode::SUCCESS,
         _ if is_run => ExitCode::from(report::OWN_FAILURE),
         _ => ExitCode::from(report::MISUSED),
+    }
+}
+
+/// Names the command that was probably meant: the parser's own measure makes `grants` of `rn`.
+fn suggest(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let names: Vec<String> =
+        args::Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    if let Some(near) = ringfence::config::closest(word, names.iter().map(String::as_str)) {
+        let near = vec![near.to_owned()];
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
     }
 }

@@ -23,11 +23,7 @@ impl Places {
         })?;
         let project = project.map_or(current.clone(), |project| current.join(project));
         let project = project.canonicalize().unwrap_or(project);
-        let home = env
-            .get(OsStr::new("HOME"))
-            .map(PathBuf::from)
-            .filter(|home| home.is_absolute())
-            .unwrap_or_else(|| PathBuf::from("/home/sandbox"));
+        let home = ringfence::local::host::home_directory(&env);
         let ringfence_home = match config::ringfence_home(&env) {
             Ok(path) => path,
             // As for a run: without a home directory there is still a place in it.

@@ -62,6 +62,7 @@ pub(crate) fn load(args: &Sandbox, mut settings: Map<String, Value>) -> Result<S
         [("allowRead", &args.allow_read), ("allowWrite", &args.allow_write), ("deny", &args.deny)]
     {
         if !paths.is_empty() {
+            paths.iter().try_for_each(|path| sound_path(key, path))?;
             set(key, Value::Array(absolute(paths)));
         }
     }
@@ -80,6 +81,7 @@ pub(crate) fn run_settings(args: &Run) -> Result<Map<String, Value>> {
     let mut settings = Map::new();
     let (mut pass, mut set) = (Vec::new(), Map::new());
     for variable in &args.env {
+        sound_variable(variable)?;
         match variable.split_once('=') {
             Some((name, value)) => {
                 set.insert(name.to_owned(), json!(value));
@@ -125,6 +127,56 @@ pub(crate) fn run_settings(args: &Run) -> Result<Map<String, Value>> {
     Ok(settings)
 }
 
+fn bad(option: &str, given: &str, why: &str, hint: &str) -> Error {
+    Error::new(ErrorKind::Validation, format!("{option} {given:?}: {why}")).hint(hint)
+}
+
+fn sound_path(key: &str, path: &str) -> Result<()> {
+    let option = match key {
+        "allowRead" => "--allow-read",
+        "allowWrite" => "--allow-write",
+        _ => "--deny",
+    };
+    if path.is_empty() {
+        return Err(bad(
+            option,
+            path,
+            "an empty path names nothing",
+            "leave it out, or is a variable unset?",
+        ));
+    }
+    let unescaped = path.replace("\\\\", "").replace("\\[", "");
+    if unescaped.rfind('[').is_some_and(|at| !unescaped[at..].contains(']')) {
+        return Err(bad(option, path, "the [ is never closed", "write \\[ for the character itself"));
+    }
+    Ok(())
+}
+
+fn sound_variable(variable: &str) -> Result<()> {
+    let name = variable.split_once('=').map_or_else(|| variable.trim_end_matches('*'), |(name, _)| name);
+    let all = variable == "*";
+    let mut letters = name.chars();
+    let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    if all || first && letters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Ok(());
+    }
+    Err(bad("--env", variable, "that is no variable's name", "write NAME to pass yours on, or NAME=VALUE"))
+}
+
+/// `90`, `1.5`, `90s`, `5m`, `2h`, in seconds.
+pub(crate) fn seconds(text: &str) -> std::result::Result<f64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => f64::NAN,
+    };
+    let seconds = digits.parse::<f64>().unwrap_or(f64::NAN) * unit;
+    if seconds.is_finite() { Ok(seconds) } else { Err("write it like 90, 90s, 5m or 2h".to_owned()) }
+}
+
 /// `512M`, `2G`, `1048576`.
 fn bytes(text: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -146,6 +198,34 @@ fn bytes(text: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        for (text, want) in
+            [("90", 90.0), ("1.5", 1.5), ("90s", 90.0), ("5m", 300.0), ("2h", 7200.0), ("250ms", 0.25)]
+        {
+            assert_eq!(seconds(text), Ok(want), "{text}");
+        }
+        for text in ["", "m", "5x", "inf", "nan", "five"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused() {
+        for path in ["/a", "/a[0-9]", "~/x", "a\\[b", "[[:alpha:]]"] {
+            sound_path("deny", path).unwrap();
+        }
+        for path in ["", "[", "/a[0", "a]["] {
+            sound_path("deny", path).unwrap_err();
+        }
+        for variable in ["A", "A=", "_a1=x=y", "LC_*", "*"] {
+            sound_variable(variable).unwrap();
+        }
+        for variable in ["", "=x", "A B=1", "1A", "A-B"] {
+            sound_variable(variable).unwrap_err();
+        }
+    }
 
     #[test]
     fn sizes_are_read_with_their_unit() {

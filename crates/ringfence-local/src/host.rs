@@ -18,12 +18,7 @@ pub struct Host {
 impl Host {
     #[must_use]
     pub fn from_environment(environment: BTreeMap<OsString, OsString>) -> Self {
-        let home = environment
-            .get(OsStr::new("HOME"))
-            .map(PathBuf::from)
-            .filter(|home| home.is_absolute() && home != Path::new("/"))
-            .unwrap_or_else(|| PathBuf::from("/home/sandbox"));
-        let home = canonical_or_same(&home);
+        let home = canonical_or_same(&home_directory(&environment));
         let path = environment
             .get(OsStr::new("PATH"))
             .map(|path| std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect())
@@ -35,6 +30,28 @@ impl Host {
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
     }
+}
+
+/// The home directory: `HOME`, or what the user database says of this user; never the root.
+#[must_use]
+pub fn home_directory(environment: &BTreeMap<OsString, OsString>) -> PathBuf {
+    let proper = |home: &PathBuf| home.is_absolute() && home != Path::new("/");
+    let named = environment.get(OsStr::new("HOME")).map(PathBuf::from);
+    named
+        .filter(proper)
+        .or_else(|| registered_home().filter(proper))
+        .unwrap_or_else(|| PathBuf::from("/home/sandbox"))
+}
+
+fn registered_home() -> Option<PathBuf> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let own = rustix::process::geteuid().as_raw().to_string();
+    // name:password:uid:gid:comment:home:shell
+    let fields = |line: &str| {
+        let mut fields = line.split(':').skip(2);
+        (fields.next()? == own).then(|| fields.nth(2).map(PathBuf::from))?
+    };
+    users.lines().find_map(fields)
 }
 
 /// The path with every link resolved; a part that does not exist stays as it is.

@@ -8,13 +8,17 @@ use std::sync::Arc;
 use ringfence_fence::ProviderOptions;
 use ringfence_ledger::{Redact, Secrets};
 use ringfence_model::config::WorkspaceAccess;
-use ringfence_model::config::{ConfigFile, Launcher, LocalOptions, LocalSection, OsMode, SeatbeltOptions};
+use ringfence_model::config::{
+    ConfigFile, Entry, Launcher, LocalOptions, LocalSection, OsMode, SeatbeltOptions,
+};
 use ringfence_model::environment::holds_secret;
 use ringfence_model::violation::annotate;
-use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result, Violation};
+use ringfence_model::{
+    Access, DenyReason, Error, ErrorKind, ExecResult, PathOutcome, Policy, Result, RuleLayer, Violation,
+};
 
 use crate::config::expand::Expander;
-use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
+use crate::config::{self, BadFile, Diagnostic, DiagnosticKind, EnvMap, LoadOptions, Loaded, PolicyInputs};
 
 /// Set in every sandbox.
 const NESTED: &str = "RINGFENCE";
@@ -49,11 +53,7 @@ impl Setup {
             let message = format!("the project is not a directory: {}", project.display());
             return Err(Error::new(ErrorKind::Validation, message));
         }
-        let home = env
-            .get(OsStr::new("HOME"))
-            .map(PathBuf::from)
-            .filter(|home| home.is_absolute() && home.parent().is_some())
-            .unwrap_or_else(|| PathBuf::from("/home/sandbox"));
+        let home = ringfence_local::host::home_directory(&env);
         let nested =
             env.contains_key(OsStr::new(NESTED)) && !env.contains_key(OsStr::new(config::HOME_VARIABLE));
         let ringfence_home = match config::ringfence_home(&env) {
@@ -74,7 +74,48 @@ impl Setup {
                 .map_err(|better| better.hint("`ringfence config check` shows everything that is wrong"))?;
             Err(error)
         })?;
-        Ok(Self { project, home, ringfence_home, env, loaded })
+        let mut setup = Self { project, home, ringfence_home, env, loaded };
+        let without_effect = setup.without_effect(agent);
+        setup.loaded.warnings.extend(without_effect);
+        Ok(setup)
+    }
+
+    /// What the call says and nothing comes of: who says it should know.
+    fn without_effect(&self, agent: Option<&str>) -> Vec<Diagnostic> {
+        let ignored =
+            |key: &str, message: String| Diagnostic::warning(DiagnosticKind::Ignored, message).key(key);
+        let mut found = vec![];
+        if let Some(agent) = agent.filter(|agent| *agent != "main" && !self.loaded.knows_agent(agent)) {
+            found.push(ignored("agent", format!("nothing in the configuration is for the agent {agent:?}")));
+        }
+        let config = &self.loaded.config;
+        let lists = [("allowRead", &config.allow_read), ("allowWrite", &config.allow_write)];
+        let of_the_call = |entry: &&Entry| entry.source.layer == RuleLayer::Call;
+        if !lists.iter().any(|(_, list)| list.iter().any(|entry| of_the_call(&entry))) {
+            return found;
+        }
+        let expander = Expander { home: &self.home, project: &self.project, env: &self.env };
+        let policy = self.policy();
+        for (key, list) in lists {
+            for entry in list.iter().filter(of_the_call) {
+                let Some(path) = expander.path(&entry.text) else { continue };
+                let path = path.canonicalize().unwrap_or(path);
+                let decision = policy.filesystem.decide(&path, Access::Read);
+                if decision.outcome == PathOutcome::Denied(DenyReason::Denied) {
+                    let rule = decision
+                        .rule
+                        .map_or_else(String::new, |rule| format!(" by {} ({})", rule.path, rule.source));
+                    let message =
+                        format!("{} stays denied{rule}, which beats what is allowed", path.display());
+                    found.push(
+                        ignored(key, message).suggest("say yes when you are asked about it at a terminal"),
+                    );
+                } else if path.symlink_metadata().is_err() {
+                    found.push(ignored(key, format!("there is no {}", path.display())));
+                }
+            }
+        }
+        found
     }
 
     /// The policy of a sandbox for this project.

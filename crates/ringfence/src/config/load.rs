@@ -1,7 +1,7 @@
 //! All layers together: built-in < profile < user's file < agent's section < project's file (tighter only)
 //! < objects a program hands in < the call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -94,6 +94,16 @@ pub struct Loaded {
     /// The files that had a part in it.
     pub files: Vec<PathBuf>,
     pub(super) origins: BTreeMap<&'static str, RuleSource>,
+    /// The agents that have a section.
+    agents: BTreeSet<String>,
+}
+
+impl Loaded {
+    /// Whether some file has a section for this agent.
+    #[must_use]
+    pub fn knows_agent(&self, agent: &str) -> bool {
+        self.agents.contains(agent)
+    }
 }
 
 /// A file layer: what it says and where everything stands.
@@ -120,6 +130,8 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
         let section = layer?.config.agents.as_ref()?.get(options.agent?)?;
         Some((*section.0).clone())
     };
+    let sections = [user, project].into_iter().flatten().filter_map(|layer| layer.config.agents.as_ref());
+    let agents = sections.flat_map(|agents| agents.keys().cloned()).collect();
     let agent = agent_section(user);
     let project_agent = agent_section(project);
 
@@ -183,7 +195,7 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     merge.unset_variables(options);
 
     let Merge { config, origins, warnings } = merge;
-    Ok(Loaded { config, warnings, files, origins })
+    Ok(Loaded { config, warnings, files, origins, agents })
 }
 
 impl FileLayer {

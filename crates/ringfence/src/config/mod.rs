@@ -33,3 +33,5 @@ pub use policy::{PolicyInputs, policy};
 pub use ringfence_model::config::*;
 pub use rules::add_rule;
 pub use show::Shown;
+#[doc(hidden)]
+pub use words::closest;

@@ -10,7 +10,8 @@ pub(super) fn list(words: &[&str]) -> String {
 }
 
 /// The word nearest to `word`, when one is near enough to be what was meant.
-pub(super) fn closest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn closest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['_', '-'], "");
     let wanted = plain(word);
     let limit = 1 + wanted.chars().count() / 4;
