@@ -32,6 +32,7 @@ mod suite {
     pub(crate) mod fence_faults;
     pub(crate) mod fence_grants;
     pub(crate) mod fence_nursery;
+    pub(crate) mod fence_signals;
     pub(crate) mod fence_support;
     pub(crate) mod fence_tripwire;
     pub(crate) mod fence_verdicts;

@@ -19,6 +19,9 @@ use crate::sys::{self, Sys};
 const DEEPEST: usize = 4096;
 /// A process that is stuck in the kernel is not waited for for ever.
 const MOST_ROUNDS: u32 = 3000;
+/// How often children are killed before the whole machine is searched.
+const CHASES: u32 = 64;
+const CHILDREN: &CStr = c"/proc/thread-self/children";
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// Sends `signal` to every descendant of this process.
@@ -37,7 +40,7 @@ pub(crate) fn kill_all(signals: Option<&OwnedFd>, except: Option<i32>) {
             if Some(pid) == except { Ok(()) } else { rustix::process::pidfd_send_signal(pidfd, signal) }
         });
     };
-    for round in 0..MOST_ROUNDS {
+    for _ in 0..MOST_ROUNDS {
         loop {
             match sys::reap() {
                 Ok(Some(_)) => {}
@@ -49,10 +52,16 @@ pub(crate) fn kill_all(signals: Option<&OwnedFd>, except: Option<i32>) {
         if except.is_some() && only_child() == except {
             return;
         }
-        // Stopped first, they cannot make more of themselves while they are being killed.
-        if round == 0 {
-            kill(Signal::STOP);
+        // Who makes another one of itself and ends, again and again, is a child of this process whenever it is looked
+        // at: to read and kill those takes less time than that.
+        for _ in 0..CHASES {
+            if !kill_children(except) {
+                break;
+            }
+            while let Ok(Some(_)) = sys::reap() {}
         }
+        // Stopped first, they cannot make more of themselves while they are being killed.
+        kill(Signal::STOP);
         kill(Signal::KILL);
         let mut drained = [0_u8; 128];
         if let Some(signals) = signals {
@@ -100,10 +109,27 @@ pub(crate) fn top(pid: Pid, from: Pid) -> Option<Pid> {
     None
 }
 
+/// Kills the children of this thread but `except`; false when there are none. Their numbers are theirs until they are
+/// reaped, which nobody else does.
+fn kill_children(except: Option<Pid>) -> bool {
+    let mut text = [0_u8; 4096];
+    let Some(length) = read_small(CHILDREN, &mut text) else { return false };
+    let mut any = false;
+    // The last one may be cut off; it comes again.
+    let whole = text[..length].iter().rposition(|&b| b == b' ').unwrap_or(0);
+    for pid in text[..whole].split(|&b| b == b' ').filter_map(number).filter_map(Pid::from_raw) {
+        if Some(pid) != except {
+            any = true;
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+    any
+}
+
 /// The only child of this thread, if it has just one.
 fn only_child() -> Option<Pid> {
     let mut text = [0_u8; 64];
-    let length = read_small(c"/proc/thread-self/children", &mut text)?;
+    let length = read_small(CHILDREN, &mut text)?;
     let text = std::str::from_utf8(&text[..length]).ok()?;
     let mut children = text.split_ascii_whitespace();
     let first = children.next()?.parse().ok()?;

@@ -20,10 +20,13 @@ pub trait Handlers {
     /// The command is about to run, and its mediated calls arrive on `listener`.
     fn listener(&mut self, listener: &OwnedFd);
 
-    /// One call may be waiting on the listener.
-    fn notification(&mut self, listener: BorrowedFd<'_>);
+    /// Calls may be waiting on the listener.
+    fn notified(&mut self, listener: BorrowedFd<'_>);
 
-    /// After how long without a call it wants to [`rest`](Self::rest).
+    /// Answers one call; false when none was received.
+    fn answer(&mut self, listener: BorrowedFd<'_>) -> bool;
+
+    /// After how long without a call it wants to [`rest`](Self::rest), or at once to answer.
     fn patience(&self) -> Option<Duration> {
         None
     }
@@ -91,15 +94,17 @@ pub fn run(
     let result = loop {
         let timeout = stop.next_timeout().into_iter().chain(handlers.patience()).min();
         let ready = wait(sandbox, listener.as_ref(), wake, timeout);
-        if ready.notified
-            && let Some(fd) = &listener
-        {
-            handlers.notification(fd.as_fd());
+        let mut has_answered = false;
+        if let Some(fd) = &listener {
+            if ready.notified {
+                handlers.notified(fd.as_fd());
+            }
+            has_answered = handlers.answer(fd.as_fd());
         }
         if ready.no_more_callers {
             listener = None;
         }
-        if !ready.notified {
+        if !has_answered {
             handlers.rest();
         }
         if ready.woken && !outcome.cancelled && handlers.cancelled() {

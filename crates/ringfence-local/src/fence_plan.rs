@@ -129,7 +129,7 @@ impl PlanInputs {
             landlock: (abi > 0).then_some((abi, view.landlock)),
             without_tcp: false,
             rlimits: self.limits.rlimits.clone(),
-            filter: filter(self.precision, self.limits.uncounted_processes),
+            filter: filter(self.precision),
             supervised,
             unsupervised_filter: spare.then(seccomp::static_program),
         };
@@ -137,7 +137,6 @@ impl PlanInputs {
             fixed: view.fixed,
             kept: view.kept,
             most_processes: self.limits.uncounted_processes,
-            placement: self.precision == Precision::Full,
             ..Watched::default()
         };
         Ok(FencePlan { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
@@ -226,7 +225,6 @@ impl PlanInputs {
             fixed: view.fixed,
             kept: view.kept,
             most_processes: self.limits.uncounted_processes,
-            placement: true,
             ..Watched::default()
         };
         let degraded = not_promised::without_namespaces(abi, self.precision, &view.by_supervisor);
@@ -266,12 +264,11 @@ impl PlanInputs {
     }
 }
 
-fn filter(precision: Precision, uncounted_processes: Option<u64>) -> Vec<seccomp::sock_filter> {
-    let forks = uncounted_processes.is_some();
+fn filter(precision: Precision) -> Vec<seccomp::sock_filter> {
     match precision {
         Precision::Off => seccomp::static_program(),
         Precision::Full => seccomp::combined_program(&NotifySet { execs: true, ..NotifySet::full() }),
-        Precision::Writes => seccomp::combined_program(&NotifySet { forks, ..NotifySet::writes() }),
+        Precision::Writes => seccomp::combined_program(&NotifySet::writes()),
     }
 }
 

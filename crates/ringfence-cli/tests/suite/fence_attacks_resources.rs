@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher, names, processes_with, wait_until};
+use crate::suite::fence_support::{
+    Fenced, Launcher, SIGNALS, for_every_launcher, names, processes_with, wait_until,
+};
 use crate::suite::support::Room;
 
 for_every_launcher! {
@@ -12,6 +14,7 @@ for_every_launcher! {
     a_flood_of_output_is_cut_and_said_to_be,
     time_disk_cpu_and_files_have_ends,
     nothing_outlives_the_sandbox,
+    who_runs_from_process_to_process_is_caught,
     a_flood_of_refusals_ends_and_is_told_in_bounds,
     no_file_is_left_anywhere,
 }
@@ -108,6 +111,18 @@ os.closerange(0, 100); time.sleep(300)";
         "{:?}",
         processes_with(&marker)
     );
+}
+
+/// A number that was read is gone when it is killed; only a child of the one who kills keeps it.
+fn who_runs_from_process_to_process_is_caught(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.helper(&SIGNALS);
+    let marker = format!("runaway-{}", std::process::id());
+    let ran =
+        room.fenced_with(&["--timeout", "60"], &format!("./signals run {marker} & sleep 0.3; echo done"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{ran:?}");
+    let is_over = || (0..20).all(|_| processes_with(&marker).is_empty());
+    assert!(wait_until(Duration::from_secs(20), is_over), "{:?}", processes_with(&marker));
 }
 
 fn a_flood_of_refusals_ends_and_is_told_in_bounds(launcher: Launcher) {

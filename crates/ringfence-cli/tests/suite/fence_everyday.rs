@@ -6,7 +6,7 @@ use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher, has};
 use crate::suite::support::Room;
 
 for_every_launcher! {
-    nobody_sees_or_inherits_where_a_caller_is_kept,
+    who_opens_files_stays_free_to_run_anywhere,
     who_hides_its_memory_opens_and_removes_files,
 }
 
@@ -265,8 +265,8 @@ fn a_result_does_not_fill_the_memory_of_its_reader() {
     assert_eq!(ran["violations"], serde_json::json!([]), "nobody set a limit that could be reached");
 }
 
-/// Who opens one file after the other is kept on a processor meanwhile, which is nobody's business.
-fn nobody_sees_or_inherits_where_a_caller_is_kept(launcher: Launcher) {
+/// Who opens one file after the other is kept on no processor for that.
+fn who_opens_files_stays_free_to_run_anywhere(launcher: Launcher) {
     let room = Room::on(launcher);
     room.write("plain", "");
     room.write(

@@ -2,7 +2,8 @@
 //!
 //! The program only selects; the kernel's own rules (mounts, Landlock, the static program) decide whatever
 //! the supervisor lets continue. Calls of the stat family are never selected: that would double the time
-//! of every tool that walks a tree.
+//! of every tool that walks a tree. Nor are those that make processes: a signal can interrupt a call until the supervisor
+//! has received it, and no program expects that of a fork.
 
 use super::bpf::Program;
 use super::deny::{self, Told};
@@ -47,12 +48,6 @@ pub struct NotifySet {
     pub sends: Sends,
     /// `execve` and `execveat`.
     pub execs: bool,
-    /// New processes and threads. All of them are let through; but when the supervisor is gone, none is made
-    /// any more, so that what must be ended can be.
-    pub forks: bool,
-    /// Asking on which processors a thread may run, and saying it. All of it is let through, once the supervisor keeps
-    /// nobody on a processor. Of no use without `forks`.
-    pub placement: bool,
     /// Handles of other processes (`pidfd_open`): without a pid namespace, any process of the host has a number.
     pub handles: bool,
     /// What the static program refuses and somebody will miss: the supervisor refuses it, and tells.
@@ -71,7 +66,7 @@ impl NotifySet {
 
     #[must_use]
     pub const fn full() -> Self {
-        Self { reads: true, all_attributes: true, forks: true, placement: true, ..Self::writes() }
+        Self { reads: true, all_attributes: true, ..Self::writes() }
     }
 
     #[must_use]
@@ -84,8 +79,6 @@ impl NotifySet {
             connects: true,
             sends: Sends::Sendto,
             execs: false,
-            forks: false,
-            placement: false,
             handles: false,
             refusals: true,
         }
@@ -101,8 +94,6 @@ impl NotifySet {
             connects: false,
             sends: Sends::None,
             execs: false,
-            forks: false,
-            placement: false,
             handles: false,
             refusals: false,
         }
@@ -140,8 +131,6 @@ impl NotifySet {
             Group::Change => self.changes,
             Group::Name => self.changes && self.all_names,
             Group::Attribute => self.changes && self.all_attributes,
-            Group::Fork => self.forks,
-            Group::Placement => self.placement,
             Group::Handle => self.handles,
             Group::Connect => self.connects,
             Group::SendTo => matches!(self.sends, Sends::Sendto | Sends::All),
@@ -162,8 +151,6 @@ pub enum Group {
     SendTo,
     SendMessage,
     Exec,
-    Fork,
-    Placement,
     Handle,
 }
 
@@ -232,7 +219,7 @@ const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
 const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
 
-use Group::{Attribute, Change, Connect, Exec, Fork, Handle, Name, Placement, Read, SendMessage, SendTo};
+use Group::{Attribute, Change, Connect, Exec, Handle, Name, Read, SendMessage, SendTo};
 
 const TABLE: &[Entry] = &[
     // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
@@ -311,10 +298,5 @@ const TABLE: &[Entry] = &[
     entry(Exec, call!(execve), ALWAYS),
     entry(Exec, call!(execveat), ALWAYS),
     // Processes.
-    entry(Fork, call!(clone), ALWAYS),
-    entry(Fork, call!(x86 fork), ALWAYS),
-    entry(Fork, call!(x86 vfork), ALWAYS),
-    entry(Placement, call!(sched_getaffinity), ALWAYS),
-    entry(Placement, call!(sched_setaffinity), ALWAYS),
     entry(Handle, call!(pidfd_open), ALWAYS),
 ];

@@ -96,10 +96,14 @@ struct Lenient;
 impl Handlers for Lenient {
     fn listener(&mut self, _: &OwnedFd) {}
 
-    fn notification(&mut self, listener: BorrowedFd<'_>) {
+    fn notified(&mut self, listener: BorrowedFd<'_>) {
         if let Ok(call) = notif::receive(listener) {
             let _ = notif::let_continue(listener, call.id);
         }
+    }
+
+    fn answer(&mut self, _: BorrowedFd<'_>) -> bool {
+        false
     }
 
     fn terminal(&mut self, _: OwnedFd) {}

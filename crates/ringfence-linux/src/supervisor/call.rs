@@ -92,10 +92,6 @@ pub(crate) enum Call {
     },
     /// Makes a socket of a kind that nobody may have.
     Socket,
-    /// Makes a process or a thread.
-    Fork,
-    /// Asks on which processors a thread may run, or says it.
-    Placement,
     /// Wants a handle of a process.
     Handle {
         pid: i32,
@@ -192,10 +188,6 @@ impl Call {
             libc::SYS_fsetxattr | libc::SYS_fremovexattr => of_open(Operation::Xattr, int(0)),
             SYS_SETXATTRAT | SYS_REMOVEXATTRAT | SYS_FILE_SETATTR => Self::Newer,
             libc::SYS_socket => Self::Socket,
-            libc::SYS_clone => Self::Fork,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_fork | libc::SYS_vfork => Self::Fork,
-            libc::SYS_sched_getaffinity | libc::SYS_sched_setaffinity => Self::Placement,
             libc::SYS_pidfd_open => Self::Handle { pid: int(0) },
             libc::SYS_connect => Self::Connect { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_bind => Self::Bind { socket: int(0), address: args[1], length: args[2] },

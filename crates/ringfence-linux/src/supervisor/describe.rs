@@ -73,15 +73,15 @@ pub(super) fn refused_call(tid: i32, entry: &DenyEntry) -> Violation {
     }
 }
 
-/// The kernel refuses the process that `tid` wants to make.
-pub(super) fn too_many_processes(tid: i32, limit: u64, there: u64) -> Violation {
+/// The kernel makes no more processes; the newest is what `process`, a directory of some `/proc`, describes.
+pub(super) fn too_many_processes(process: &str, limit: u64, there: u64) -> Violation {
     let (limit, there) = (limit.saturating_sub(OWN_PROCESSES), there.saturating_sub(OWN_PROCESSES));
     let processes = if limit == 1 { "process" } else { "processes" };
     let message = format!("the limit of {limit} {processes} at once was reached; there are at least {there}");
     let kind = ViolationKind::ResourceLimit;
     Violation {
         rule: Some("limits.processes".to_owned()),
-        ..seen(&format!("/proc/{tid}"), kind, Operation::Limit, "processes".to_owned(), message)
+        ..seen(process, kind, Operation::Limit, "processes".to_owned(), message)
     }
 }
 

@@ -42,6 +42,7 @@ mod target;
 mod tripwire;
 mod walk;
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,6 +52,7 @@ use ringfence_model::policy::Filesystem;
 use ringfence_model::{
     Access, DenyReason, Operation, PathDecision, PathOutcome, PathRule, RuleLayer, Severity, Violation,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -80,10 +82,10 @@ pub struct Watched {
     pub shared: Option<Shared>,
     /// More processes and threads of this user the kernel refuses, which nobody else tells of.
     pub most_processes: Option<u64>,
-    /// The supervisor is asked before anybody sees, sets or inherits the processors that a thread may run on
-    /// ([`NotifySet::placement`](crate::seccomp::NotifySet::placement)).
-    pub placement: bool,
 }
+
+/// As many calls are received before one of them is answered: more are somebody's aim.
+const MOST_RECEIVED: usize = 1024;
 
 /// Serves the notifications of one sandbox.
 pub struct Supervisor<'a> {
@@ -98,7 +100,10 @@ pub struct Supervisor<'a> {
     created: bool,
     /// A copy of the listener for answers that come later.
     listener: Option<Arc<OwnedFd>>,
-    handover: handover::Handover,
+    /// Calls that were received and wait for their turn.
+    received: VecDeque<Notification>,
+    /// Whoever waits for an answer is not interrupted before.
+    uninterrupted: bool,
     /// The thread that waits.
     tid: i32,
     subreaper: shared::Subreaper,
@@ -166,7 +171,8 @@ impl<'a> Supervisor<'a> {
             watched,
             root: None,
             reporter,
-            handover: handover::Handover::new(watched.placement),
+            received: VecDeque::new(),
+            uninterrupted: false,
             tid: 0,
             subreaper: shared::Subreaper::new(),
             depth: processes::Depth::new(),
@@ -197,26 +203,39 @@ impl<'a> Supervisor<'a> {
     /// The kernel wakes whoever is answered on the processor of the one who answers, or does not know how. One that does
     /// also leaves who waits uninterrupted.
     pub fn wakes_here(&mut self, woken_here: bool) {
-        self.handover.uninterrupted = woken_here;
+        self.uninterrupted = woken_here;
     }
 
     /// After how long without a call it is to [`rest`](Self::rest).
     #[must_use]
     pub fn patience(&self) -> Option<Duration> {
-        self.handover.patience()
+        if self.received.is_empty() { self.next_count() } else { Some(Duration::ZERO) }
     }
 
     /// Nobody calls, or something else is to be done by this thread.
     pub fn rest(&mut self) {
         self.tell_names();
         self.powers.raise();
-        self.handover.part();
+        self.count_processes();
     }
 
-    /// Takes one call and answers it.
-    pub fn serve(&mut self, listener: BorrowedFd<'_>) {
-        let Ok(notification) = notif::receive(listener) else { return };
-        self.handover.meet(notification.tid);
+    /// Receives every call that waits. A signal interrupts a call until then, and not after.
+    pub fn receive(&mut self, listener: BorrowedFd<'_>) {
+        let mut fds = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
+        while self.received.len() < MOST_RECEIVED {
+            // One whose caller is gone again is none.
+            self.received.extend(notif::receive(listener));
+            let is_more = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+            if !is_more || !fds[0].revents().contains(PollFlags::IN) {
+                return;
+            }
+        }
+    }
+
+    /// Answers the call that has waited longest; false when there is none.
+    pub fn serve(&mut self, listener: BorrowedFd<'_>) -> bool {
+        let Some(notification) = self.received.pop_front() else { return false };
+        self.count_processes();
         self.tell_names();
         let answer = self.judge(listener, &notification);
         // An answer that cannot be delivered belongs to a caller that is gone.
@@ -228,7 +247,7 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
-            Answer::Give(fd, cloexec) => self.handover.give(listener, &notification, &fd, cloexec),
+            Answer::Give(fd, cloexec) => handover::give(listener, notification.id, &fd, cloexec),
             Answer::Later => Ok(()),
             Answer::Deep => notif::refuse(listener, notification.id, Errno::NAMETOOLONG),
             Answer::Refuse(entry) => {
@@ -244,6 +263,7 @@ impl<'a> Supervisor<'a> {
                 None => Ok(()),
             },
         };
+        true
     }
 
     /// Tells of something that is refused to nobody.
@@ -298,15 +318,6 @@ impl<'a> Supervisor<'a> {
             Call::SendTo { socket, address, length } => self.send_to(tid, socket, (address, length)),
             Call::Socket if self.watched.shared.is_some() => self.refuse_datagrams(tid),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
-            Call::Fork => {
-                self.handover.part();
-                self.one_more(tid);
-                Answer::Continue
-            }
-            Call::Placement => {
-                self.handover.part();
-                Answer::Continue
-            }
             Call::Newer => Answer::Done(Err(Errno::NOSYS)),
             Call::Attribute { .. } | Call::Handle { .. } | Call::Socket | Call::Other => Answer::Continue,
         };

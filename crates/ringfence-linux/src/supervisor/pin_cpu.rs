@@ -24,10 +24,6 @@ impl Pinned {
         sched_setaffinity(thread, &here).ok()?;
         Some(Self { thread, before })
     }
-
-    pub(super) fn is(&self, tid: i32) -> bool {
-        self.thread.is_some_and(|thread| thread.as_raw_nonzero().get() == tid)
-    }
 }
 
 impl Drop for Pinned {

@@ -137,10 +137,6 @@ impl Supervisor<'_> {
         if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
             return Answer::Done(Err(Errno::EXIST));
         }
-        if self.real.as_path().starts_with("/proc") {
-            // It may be what tells on which processors the caller may run.
-            self.handover.stay_apart();
-        }
         if self.real.as_path() == "/dev/tty" {
             return self.terminal(notification.tid, flags);
         }
@@ -188,7 +184,7 @@ impl Supervisor<'_> {
         let (pipe, done, waiting) = (Arc::clone(&there), Arc::clone(&opened), Arc::clone(&listener));
         let reader = Arc::new(Mutex::new(self.reader.take()));
         let early = Arc::clone(&reader);
-        let uninterrupted = self.handover.uninterrupted;
+        let uninterrupted = self.uninterrupted;
         let wait = move || {
             let file = open.waiting(&pipe);
             // Before the caller is answered: from then on nobody waits for it, and that is not to be taken for its end.

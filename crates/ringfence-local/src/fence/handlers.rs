@@ -32,8 +32,12 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
         self.selected.has_traps(!self.traps.are_missing());
     }
 
-    fn notification(&mut self, listener: BorrowedFd<'_>) {
-        self.supervisor.serve(listener);
+    fn notified(&mut self, listener: BorrowedFd<'_>) {
+        self.supervisor.receive(listener);
+    }
+
+    fn answer(&mut self, listener: BorrowedFd<'_>) -> bool {
+        self.supervisor.serve(listener)
     }
 
     fn patience(&self) -> Option<Duration> {
