@@ -12,6 +12,7 @@ use std::time::Duration;
 use ringfence::config::GateMode;
 use ringfence::gate::{Decision, Gatekeeper, Language};
 use ringfence::local::terminal_notices::{BEGIN_IN_PROMPT, END_IN_PROMPT};
+use ringfence::model::visible;
 
 use crate::report;
 
@@ -123,7 +124,7 @@ fn advice(keeper: &Gatekeeper, typed: &Typed) -> Option<String> {
     };
     let mut findings = verdict.findings.iter().filter(|finding| finding.decision != Decision::Allow);
     let why = findings.next().map_or_else(String::new, |finding| {
-        format!(": {} [{}/{}]", report::printable(&finding.message), finding.check, finding.rule)
+        format!(": {} [{}/{}]", visible(&finding.message), finding.check, finding.rule)
     });
     let more = match findings.count() {
         0 => String::new(),

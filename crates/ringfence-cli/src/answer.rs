@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfence::ledger::now_ms;
 use ringfence::local::prompt::{Pause, TerminalApprover};
-use ringfence::model::{Decision, Error, ErrorKind, Result};
+use ringfence::model::{Error, ErrorKind, Result};
 use ringfence::permission::{Answer, FileQuestions, Letter};
 
 use crate::args::{Approve, Deny};
@@ -27,13 +27,7 @@ pub(crate) fn approve(args: &Approve) -> Result<ExitCode> {
     })?;
     let left = Duration::from_millis(letter.expires_ms.saturating_sub(now_ms()));
     let terminal = TerminalApprover::new(Arc::new(pause), left);
-    let options = &letter.permission.options;
-    let lasting = options.contains(&Decision::AllowPermanent);
-    let decision = terminal.ask_about(&letter.permission.prompt(), lasting);
-    if !options.contains(&decision) {
-        let message = "this can only be allowed for the session, or denied; nothing was answered";
-        return Err(Error::new(ErrorKind::Validation, message).hint("run it again, and press s or d"));
-    }
+    let decision = terminal.ask_about(&letter.permission.prompt(), &letter.permission.answers());
     file_questions.answer(&letter.permission.id, &Answer::new(decision))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -46,7 +40,7 @@ pub(crate) fn deny(args: &Deny) -> Result<ExitCode> {
         None => Answer::deny("a person said no"),
     };
     file_questions.answer(&letter.permission.id, &answer)?;
-    report::say(&format!("denied: {}", report::printable(&letter.permission.sentence())));
+    report::say(&format!("denied: {}", letter.permission.sentence()));
     Ok(ExitCode::SUCCESS)
 }
 

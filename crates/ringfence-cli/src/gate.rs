@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ringfence::gate::{CodeReader, Worker};
+use ringfence::model::visible;
 use ringfence::session::Refusal;
 
 use crate::report;
@@ -20,9 +21,9 @@ pub(crate) fn reader() -> Arc<dyn CodeReader> {
 
 /// Says what was refused, why, and what to do.
 pub(crate) fn explain(refusal: &Refusal) {
-    report::say(&format!("refused: {}", report::printable(&refusal.message())));
+    report::say(&format!("refused: {}", visible(&refusal.message())));
     for hint in refusal.hints() {
-        report::say(&format!("  hint: {}", report::printable(&hint)));
+        report::say(&format!("  hint: {}", visible(&hint)));
     }
     report::say(
         "  hint: `ringfence check` shows the whole verdict; `ringfence run --no-gate` runs it all the same, inside the fence",

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use ringfence::config;
 use ringfence::ledger::{GrantId, GrantSet, Granted, Ledger, now_ms};
-use ringfence::model::{Access, GrantScope, Result};
+use ringfence::model::{Access, Error, ErrorKind, GrantScope, Result};
 use serde::Serialize;
 
 use crate::args::{Grants, GrantsCommand, ListGrants, RevokeGrant};
@@ -42,6 +42,22 @@ struct Held {
     /// The file that holds it, for permanent ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<PathBuf>,
+}
+
+/// Something that nobody is asked about again.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Never {
+    /// Absolute, or an address.
+    path: String,
+    never_ask: bool,
+    file: PathBuf,
+}
+
+fn never(places: &Places) -> Result<Vec<Never>> {
+    let file = places.user_file();
+    let list = config::never_asked(&file)?;
+    Ok(list.into_iter().map(|path| Never { path, never_ask: true, file: file.clone() }).collect())
 }
 
 fn held(places: &Places) -> Result<Vec<Held>> {
@@ -88,12 +104,18 @@ fn held(places: &Places) -> Result<Vec<Held>> {
 }
 
 fn list(args: &ListGrants) -> Result<ExitCode> {
-    let held = held(&Places::find(None)?)?;
+    let places = Places::find(None)?;
+    let (held, never) = (held(&places)?, never(&places)?);
     if args.json {
-        output::print_json(&held)?;
+        let held = held.iter().map(serde_json::to_value);
+        let all =
+            held.chain(never.iter().map(serde_json::to_value)).collect::<std::result::Result<Vec<_>, _>>();
+        output::print_json(&all.map_err(|error| {
+            Error::new(ErrorKind::Internal, "cannot write the grants as JSON").caused_by(error)
+        })?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if held.is_empty() {
+    if held.is_empty() && never.is_empty() {
         report::say("nothing has been granted");
         return Ok(ExitCode::SUCCESS);
     }
@@ -103,7 +125,7 @@ fn list(args: &ListGrants) -> Result<ExitCode> {
         let scope = match grant.scope {
             GrantScope::Once => "once",
             GrantScope::Session => "session",
-            GrantScope::Permanent => "good",
+            GrantScope::Permanent => "always",
         };
         let below = if grant.recursive { " and below" } else { "" };
         table.row([
@@ -112,6 +134,15 @@ fn list(args: &ListGrants) -> Result<ExitCode> {
             (Tone::Plain, grant.access.to_string()),
             (Tone::Quiet, grant.id.map_or_else(|| "-".to_owned(), |id| id.to_string())),
             (Tone::Plain, format!("{}{below}", grant.path.display())),
+        ]);
+    }
+    for refused in never {
+        table.row([
+            (Tone::Quiet, "-".to_owned()),
+            (Tone::Warning, "never asked".to_owned()),
+            (Tone::Plain, "none".to_owned()),
+            (Tone::Quiet, "-".to_owned()),
+            (Tone::Plain, refused.path),
         ]);
     }
     table.print()?;
@@ -128,6 +159,17 @@ fn revoke(args: &RevokeGrant) -> Result<ExitCode> {
         None => grant.path == same || Some(&grant.path) == resolved.as_ref(),
     };
     let meant: Vec<Held> = held(&places)?.into_iter().filter(is_meant).collect();
+    let asked_again: Vec<Never> = never(&places)?
+        .into_iter()
+        .filter(|never| never.path == args.which || places.absolute(Path::new(&never.path)) == same)
+        .collect();
+    for never in &asked_again {
+        config::remove_never_ask(&never.file, &never.path)?;
+        output::print(&format!("asked about again: {}\n", output::one_line(&never.path)))?;
+    }
+    if meant.is_empty() && !asked_again.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
     if meant.is_empty() {
         report::say(&format!("there is no grant for {}; see `ringfence grants list`", args.which));
         return Ok(ExitCode::FAILURE);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 
-use ringfence::model::{Error, ErrorKind, Result};
+use ringfence::model::{Error, ErrorKind, Result, visible};
 use serde::Serialize;
 
 /// Prints text as it is.
@@ -83,17 +83,7 @@ impl Palette {
 
 /// Text from elsewhere on one line, without characters that could steer a terminal.
 pub(crate) fn one_line(text: &str) -> String {
-    let steers = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' | '\r' => ' ',
-            c if steers(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+    visible(&text.replace(['\n', '\t', '\r'], " "))
 }
 
 /// A table whose columns are as wide as they have to be. The last one takes what is left.
@@ -192,7 +182,7 @@ mod tests {
 
     #[test]
     fn text_from_elsewhere_cannot_steer_the_terminal() {
-        assert_eq!(one_line("a\nb\u{1b}[31mc\u{202e}d"), "a b\u{fffd}[31mc\u{fffd}d");
+        assert_eq!(one_line("a\nb\u{1b}[31mc\u{202e}d"), "a b\\u{1b}[31mc\\u{202e}d");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use ringfence::model::{Error, ErrorKind, ExecResult, Violation, ViolationKind};
+use ringfence::model::{Error, ErrorKind, ExecResult, Violation, ViolationKind, visible};
 
 /// Ringfence itself failed.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -45,7 +45,7 @@ pub(crate) fn refusals(result: &ExecResult, dropped: &[Violation]) {
     let violations = || dropped.iter().chain(&result.violations);
     let is_limit = |violation: &&Violation| violation.kind == ViolationKind::ResourceLimit;
     for violation in violations().filter(is_limit) {
-        say(&format!("limit: {}", printable(&violation.message)));
+        say(&format!("limit: {}", visible(&violation.message)));
     }
     if !result.blocked {
         return;
@@ -53,7 +53,7 @@ pub(crate) fn refusals(result: &ExecResult, dropped: &[Violation]) {
     let refused: Vec<&Violation> =
         violations().filter(|violation| violation.blocked && !is_limit(violation)).collect();
     for violation in refused.iter().take(MOST) {
-        say(&format!("blocked: {}", printable(&violation.message)));
+        say(&format!("blocked: {}", visible(&violation.message)));
     }
     if let Some(more) = refused.len().checked_sub(MOST).filter(|more| *more > 0) {
         say(&format!("blocked: {more} more; see `ringfence violations`"));
@@ -69,11 +69,6 @@ pub(crate) fn say(line: &str) {
 pub(crate) fn say_on_raw_terminal(line: &str) {
     let end = if std::io::stderr().is_terminal() { "\r\n" } else { "\n" };
     let _ = write!(std::io::stderr(), "ringfence: {line}{end}");
-}
-
-/// Text that came from inside, without the characters that could steer a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 pub(crate) fn exit_code(result: &ExecResult) -> ExitCode {

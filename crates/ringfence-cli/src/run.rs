@@ -10,7 +10,7 @@ use std::time::Duration;
 use ringfence::fence::{CreateOptions, Ticket};
 use ringfence::local::prompt::{Pause, TerminalApprover};
 use ringfence::local::terminal_notices::Listener;
-use ringfence::local::{CallersTerminal, Streams};
+use ringfence::local::{CallersTerminal, Keyboard, Streams};
 use ringfence::manager::{Manager, ManagerOptions, built_in};
 use ringfence::model::config::{Ask as Asking, GateMode};
 use ringfence::model::{
@@ -48,22 +48,26 @@ enum Advice {
 struct Surroundings {
     /// Somebody types, and looks at what is shown.
     interactive: bool,
+    /// Which of the three standard descriptors are a terminal.
+    terminals: [bool; 3],
     resized: Option<std::os::fd::OwnedFd>,
     /// Keeps the command from taking a person's answers.
     pause: Option<Arc<Pause>>,
 }
 
 fn begin(args: &Run, advice: Advice) -> Result<ExitCode> {
-    let interactive =
-        !args.json && !args.no_tty && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let terminals =
+        [std::io::stdin().is_terminal(), std::io::stdout().is_terminal(), std::io::stderr().is_terminal()];
+    let gives_terminal = !args.json && !args.no_tty && terminals.contains(&true);
+    let interactive = gives_terminal && terminals[0] && terminals[1];
     // Before any thread exists, so that the signal is blocked in all of them.
-    let resized = if interactive { ringfence::local::terminal::resize_events() } else { None };
+    let resized = if gives_terminal { ringfence::local::terminal::resize_events() } else { None };
     let setup = Arc::new(settings::load(&args.sandbox, settings::run_settings(args)?)?.in_the_project());
     for warning in &setup.loaded.warnings {
         report::say(&format!("warning: {warning}"));
     }
     let pause = pause(args, &setup)?;
-    let around = Surroundings { interactive, resized, pause };
+    let around = Surroundings { interactive, terminals, resized, pause };
     let core = core(args, &setup, &around)?;
     if args.no_gate && core.gatekeeper().mode() == GateMode::Required {
         return Err(Error::new(ErrorKind::InvalidConfig, "the configuration requires the gate")
@@ -132,7 +136,7 @@ fn place(args: &Run, advice: Advice, core: &Core, around: &Surroundings) -> Resu
     if is_unfenced {
         report::say(&format!("warning: {}", unsandboxed::WARNING));
         let output = if args.json { unsandboxed::Output::Capture } else { unsandboxed::Output::Inherit };
-        return through(args, core, &OneCommand::unfenced(setup, output), request, Output::Kept);
+        return through(args, core, &OneCommand::unfenced(setup, output), request, Output::Kept, around);
     }
     setup.make_home();
     let elsewhere = elsewhere(args, core)?;
@@ -140,11 +144,12 @@ fn place(args: &Run, advice: Advice, core: &Core, around: &Surroundings) -> Resu
         let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
         let resized = around.resized.as_ref().map(|fd| fd.as_fd());
         let terminal = Attached::new(&elsewhere, stdin.as_fd(), stdout.as_fd(), resized);
-        return through(args, core, &terminal, request, Output::Kept);
+        let terminal = terminal.pausing(around.pause.as_deref());
+        return through(args, core, &terminal, request, Output::Kept, around);
     }
     request.stdin = input()?;
     let output = if args.json { Output::Kept } else { Output::Passed };
-    let code = through(args, core, &elsewhere, request, output);
+    let code = through(args, core, &elsewhere, request, output, around);
     ringfence::session::Workplace::dispose(&elsewhere);
     code
 }
@@ -172,22 +177,34 @@ fn locally(
     }
     let hear = |aside: &[u8]| adviser.iter().for_each(|adviser| adviser.hear(aside));
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-    let streams = if args.json {
-        Streams::Capture
-    } else if around.interactive {
-        Streams::Terminal(CallersTerminal {
-            input: stdin.as_fd(),
-            output: stdout.as_fd(),
-            resized: around.resized.as_ref().map(|fd| fd.as_fd()),
-            pause: around.pause.as_deref(),
-            asides: adviser.is_some().then_some(Listener(&hear)),
-        })
-    } else {
-        Streams::Inherit([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
+    let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+    let is_terminal = around.terminals;
+    // No command gets a terminal of the person's: one of its own where it shall have one, else pipes.
+    let screen = [1, 2, 0].into_iter().find(|number| is_terminal[*number]).map(|number| fds[number]);
+    let (streams, output) = match screen {
+        _ if args.json => (Streams::Capture, Output::Kept),
+        None => (Streams::Inherit(fds), Output::Kept),
+        Some(_) if args.no_tty => (Streams::Capture, Output::Passed),
+        Some(screen) => {
+            let terminal = CallersTerminal {
+                input: if is_terminal[0] { fds[0] } else { screen },
+                output: screen,
+                keyboard: match is_terminal {
+                    [true, true, _] => Keyboard::Keys,
+                    [true, false, _] => Keyboard::Lines,
+                    [false, ..] => Keyboard::Unread,
+                },
+                given: [0, 1, 2].map(|number| (!is_terminal[number]).then_some(fds[number])),
+                resized: around.resized.as_ref().map(|fd| fd.as_fd()),
+                pause: around.pause.as_deref(),
+                asides: adviser.is_some().then_some(Listener(&hear)),
+            };
+            (Streams::Terminal(terminal), Output::Kept)
+        }
     };
     let warn = |lost: &str| report::say(&format!("WARNING: {lost}"));
     let fence = OneCommand::fenced(options, streams, core.questions(), &warn);
-    through(args, core, &fence, request, Output::Kept)
+    through(args, core, &fence, request, output, around)
 }
 
 /// Keeps bash from asking for files of the person's that nobody typed anything about.
@@ -217,6 +234,7 @@ fn through(
     runner: &dyn Runner,
     request: ExecRequest,
     output: Output,
+    around: &Surroundings,
 ) -> Result<ExitCode> {
     let project = core.gatekeeper().start().to_owned();
     let proposal = Proposal {
@@ -224,9 +242,17 @@ fn through(
         is_unjudged: args.no_gate || args.is_shell,
         ..Proposal::new(request.command.clone())
     };
+    // A closed output is the caller's own affair.
+    let write = |mut to: Box<dyn std::io::Write>, bytes: Vec<u8>| {
+        let mut write = || drop(to.write_all(&bytes).and_then(|()| to.flush()));
+        match &around.pause {
+            Some(pause) => pause.show(write),
+            None => write(),
+        }
+    };
     let pass_on = |event| match (output, event) {
-        (Output::Passed, ExecEvent::Stdout(bytes)) => drop(std::io::stdout().lock().write_all(&bytes)),
-        (Output::Passed, ExecEvent::Stderr(bytes)) => drop(std::io::stderr().lock().write_all(&bytes)),
+        (Output::Passed, ExecEvent::Stdout(bytes)) => write(Box::new(std::io::stdout()), bytes),
+        (Output::Passed, ExecEvent::Stderr(bytes)) => write(Box::new(std::io::stderr()), bytes),
         _ => (),
     };
     match core.run(&mut Call::new("run"), proposal, runner, &Ticket::new(), request, &pass_on) {

@@ -52,4 +52,5 @@ mod suite {
     pub(crate) mod session;
     mod session_keys;
     pub(crate) mod support;
+    mod terminal;
 }

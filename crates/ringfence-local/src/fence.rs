@@ -12,7 +12,7 @@ use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
 use ringfence_linux::host_loop::{self, Outcome};
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
-use ringfence_linux::plan::{Exec, Passed};
+use ringfence_linux::plan::{Exec, LOWEST_SOURCE, Passed};
 use ringfence_linux::prefork;
 use ringfence_linux::supervisor::{Ask, Reporter, Supervisor};
 use ringfence_model::LockExt as _;
@@ -20,6 +20,7 @@ use ringfence_model::{
     Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
     Violation,
 };
+use rustix::termios::isatty;
 
 use crate::approval::Approval;
 use crate::asker::Asker;
@@ -35,10 +36,12 @@ use crate::limits::LimitPlan;
 use crate::relay;
 use crate::scan;
 use crate::select::{Selected, Selection};
-use crate::terminal::{self, RawTerminal};
+use crate::streams::refuse_terminals;
+use crate::terminal;
 use crate::traps::Traps;
 use crate::tripwire;
 use crate::verdict::blocking;
+use crate::wake::{Wake, WakeWhenDropped};
 
 use handlers::RunHandlers;
 
@@ -155,7 +158,14 @@ impl LocalFence {
         let cwd = request.cwd.as_ref().map_or_else(|| cwd.clone(), |cwd| canonical_or_same(cwd));
         ready.refuse_unseen(&cwd)?;
         let env = environment::build(&policy.environment, host, &ready.places(host), &cwd, &request.env);
-        let exec = Exec { passed: passed.to_vec(), ..command::prepare(request, &env, &cwd)? };
+        // Lifted out of the way of the numbers that the command gets.
+        let given = match streams {
+            Streams::Terminal(terminal) => given(terminal)?,
+            Streams::Inherit(_) | Streams::Capture => vec![],
+        };
+        let given = given.iter().map(|(fd, target)| Passed { source: fd.as_raw_fd(), target: *target });
+        let passed_on = passed.iter().copied().chain(given).collect();
+        let exec = Exec { passed: passed_on, ..command::prepare(request, &env, &cwd)? };
         let timeout = match (request.timeout_ms, policy.limits.timeout_ms) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -175,9 +185,11 @@ impl LocalFence {
             asker,
             on_held: None,
             on_gauge: None,
+            is_shell: !passed.is_empty(),
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
+                refuse_terminals(&fds)?;
                 let stdio = Stdio::Raw(fds.map(|fd| fd.as_raw_fd()));
                 (run.attended(stdio, [], drop)?, Collected::nothing())
             }
@@ -300,6 +312,8 @@ struct Run<'a> {
     on_held: Option<&'a dyn Fn()>,
     /// Told how to read which limits were reached meanwhile.
     on_gauge: Option<&'a dyn Fn(cgroup::Gauge)>,
+    /// It is talked to through descriptors of its own.
+    is_shell: bool,
 }
 
 impl Run<'_> {
@@ -349,7 +363,7 @@ impl Run<'_> {
         let Ready { plan, policy, watched, .. } = self.ready;
         let (events, violations) = (self.events, &self.violations);
         // One of its own has its channels from the beginning; those that share a sandbox get theirs later.
-        let is_shell = !self.exec.passed.is_empty() || self.exec.held;
+        let is_shell = self.is_shell || self.exec.held;
         let report = |violation: Violation| {
             events(ExecEvent::Violation(Box::new(violation.clone())));
             // A shell gives each to the command it belongs to; there may be any number of them.
@@ -396,7 +410,13 @@ impl Run<'_> {
         };
         let (stdout, command_stdout) = relay::output_pipe().map_err(pipe_error)?;
         let (stderr, command_stderr) = relay::output_pipe().map_err(pipe_error)?;
+        let mut typed = None;
         let (command_stdin, feed) = match stdin {
+            Stdin::Inherit if isatty(rustix::stdio::stdin()) => {
+                let (read, write) = relay::input_pipe().map_err(pipe_error)?;
+                typed = Some(write);
+                (read, None)
+            }
             Stdin::Inherit => (
                 rustix::stdio::stdin().try_clone_to_owned().map_err(|error| {
                     Error::new(ErrorKind::SpawnFailed, "cannot pass the standard input on").caused_by(error)
@@ -411,7 +431,12 @@ impl Run<'_> {
         };
         let cap = Some(self.inputs.policy.limits.kept_output());
         let events = self.events;
+        let stop = Wake::new().map_err(pipe_error)?;
         std::thread::scope(|scope| {
+            let _stopped = WakeWhenDropped(&stop);
+            if let Some(typed) = typed {
+                scope.spawn(|| relay::pass_lines(typed, &stop));
+            }
             let pump = scope.spawn(move || relay::pump(feed, [stdout, stderr], cap, events));
             let stdio =
                 Stdio::Raw([&command_stdin, &command_stdout, &command_stderr].map(AsRawFd::as_raw_fd));
@@ -423,10 +448,6 @@ impl Run<'_> {
     }
 
     fn on_terminal(&self, terminal: CallersTerminal<'_>) -> Result<Outcome> {
-        let raw = RawTerminal::new(terminal.input).map_err(|errno| {
-            Error::new(ErrorKind::SpawnFailed, "cannot use the terminal")
-                .caused_by(std::io::Error::from(errno))
-        })?;
         let masters = Mutex::new(None);
         let outcome = std::thread::scope(|scope| {
             let start = |master: OwnedFd| {
@@ -434,13 +455,26 @@ impl Run<'_> {
                 self.asker.iter().for_each(|asker| asker.is_at(&kept));
                 scope.spawn(move || terminal::relay_until(&kept, terminal, None));
             };
-            self.attended(Stdio::Terminal(terminal::size(terminal.input)), [], start)
+            self.attended(Stdio::Terminal(terminal::size(terminal.output)), [], start)
         });
         // A command may let go of its terminal and go on: without a master the terminal would hang up on it.
         drop(masters);
-        drop(raw);
         outcome
     }
+}
+
+/// The standard descriptors that are no terminal, and the numbers they keep.
+fn given(terminal: CallersTerminal<'_>) -> Result<Vec<(OwnedFd, i32)>> {
+    let given = (0..).zip(terminal.given).filter_map(|(number, fd)| fd.map(|fd| (fd, number)));
+    let lifted = given.map(|(fd, number)| {
+        refuse_terminals(&[fd])?;
+        let lifted = rustix::io::fcntl_dupfd_cloexec(fd, LOWEST_SOURCE).map_err(|errno| {
+            Error::new(ErrorKind::SpawnFailed, "cannot pass the standard descriptors on")
+                .caused_by(std::io::Error::from(errno))
+        })?;
+        Ok((lifted, number))
+    });
+    lifted.collect()
 }
 
 fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {

@@ -75,7 +75,7 @@ pub use ringfence_linux::confine::confine;
 pub use ringfence_linux::prefork::one::forget as forget_sandbox;
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt::Seatbelt as Fence;
-pub use streams::{CallersTerminal, Streams};
+pub use streams::{CallersTerminal, Keyboard, Streams};
 
 /// For a program whose first act is to make a sandbox, while it has one thread only: begins it before its policy is
 /// known. See [`ringfence_linux::prefork::one`].

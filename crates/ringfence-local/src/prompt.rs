@@ -1,32 +1,47 @@
-//! Asking at the terminal: one question, one key.
+//! Asking at the terminal: one question, answered by a key that was meant for it.
+//!
+//! What runs inside writes to the same screen and would like to choose the answer. So its output is held back while a
+//! question is open, the terminal is brought to a known state first, the answers are shown only when nobody types, a key
+//! counts only when it comes alone, and what lasts needs letters that nobody can have typed before.
 
-use std::os::fd::{AsFd, OwnedFd};
+mod frame;
+mod keys;
+
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ringfence_model::Decision;
 use ringfence_model::LockExt as _;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
-use crate::terminal::RawTerminal;
 use crate::wake::Wake;
 
-/// Keeps whoever copies the terminal's input from taking the answer.
+/// Keeps whoever copies the terminal's input and output away from it while a person is asked.
 #[derive(Debug)]
 pub struct Pause {
     paused: AtomicBool,
     wake: Wake,
+    /// Held while something is written to the screen, and while a question is open.
+    screen: Mutex<()>,
+    /// Typed before the question was there: the command's.
+    typed_before: Mutex<Vec<u8>>,
 }
 
 impl Pause {
     pub fn new() -> rustix::io::Result<Self> {
-        Ok(Self { paused: AtomicBool::new(false), wake: Wake::new()? })
+        Ok(Self {
+            paused: AtomicBool::new(false),
+            wake: Wake::new()?,
+            screen: Mutex::default(),
+            typed_before: Mutex::default(),
+        })
     }
 
-    pub(crate) fn is_paused(&self) -> bool {
+    /// Whether a person is being asked.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire)
     }
 
@@ -35,9 +50,38 @@ impl Pause {
         &self.wake
     }
 
+    /// Writes to the screen what the command says; waits while a person is asked.
+    pub fn show<T>(&self, write: impl FnOnce() -> T) -> T {
+        let _screen = self.screen.locked();
+        write()
+    }
+
+    /// The keys that were pressed before a question was shown. They are given once.
+    #[must_use]
+    pub fn take_typed_before(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.typed_before.locked())
+    }
+
+    fn begin(&self) -> Asking<'_> {
+        self.set(true);
+        Asking { pause: self, _screen: self.screen.locked() }
+    }
+
     fn set(&self, paused: bool) {
         self.paused.store(paused, Ordering::Release);
         self.wake.wake();
+    }
+}
+
+/// The screen is the question's.
+struct Asking<'a> {
+    pause: &'a Pause,
+    _screen: MutexGuard<'a, ()>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.pause.set(false);
     }
 }
 
@@ -62,86 +106,19 @@ impl TerminalApprover {
         open_terminal().is_ok()
     }
 
-    /// Asks what stands on these lines. `lasting`: it can be allowed for good. Nothing of the text can steer the terminal.
+    /// Asks what stands on these lines; `offered` are the answers that can be given. Nothing of the text can steer the
+    /// terminal, and whatever goes wrong is a refusal.
     #[must_use]
-    pub fn ask_about(&self, lines: &str, lasting: bool) -> Decision {
-        let always = if lasting { ", [a]lways" } else { "" };
-        let mut text = String::new();
-        for (number, line) in lines.lines().enumerate() {
-            let margin = if number == 0 { "\nringfence: " } else { "\n           " };
-            text.push_str(margin);
-            text.push_str(&printable(line));
-        }
-        text.push_str(&format!("\n           allow [o]nce, for this [s]ession{always}; [d]eny, or [q]uit? "));
-        match self.ask_now(&text) {
-            // It was not offered.
-            Decision::AllowPermanent if !lasting => Decision::AllowOnce,
-            decision => decision,
-        }
-    }
-
-    fn ask_now(&self, text: &str) -> Decision {
+    pub fn ask_about(&self, lines: &str, offered: &[Decision]) -> Decision {
         let _turn = self.turn.locked();
         let Ok(terminal) = open_terminal() else { return Decision::Deny };
-        self.pause.set(true);
-        let decision = converse(&terminal, text, self.timeout).unwrap_or(Decision::Deny);
-        self.pause.set(false);
-        decision
+        let _asking = self.pause.begin();
+        let deadline = Instant::now() + self.timeout;
+        let typed_before = |keys: &[u8]| self.pause.typed_before.locked().extend_from_slice(keys);
+        keys::converse(&terminal, lines, offered, deadline, typed_before).unwrap_or(Decision::Deny)
     }
 }
 
 fn open_terminal() -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(c"/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-}
-
-fn converse(terminal: &OwnedFd, text: &str, timeout: Duration) -> Result<Decision, Errno> {
-    let raw = RawTerminal::new(terminal.as_fd())?;
-    let text = text.replace('\n', "\r\n");
-    rustix::io::write(terminal, text.as_bytes())?;
-    let deadline = Instant::now() + timeout;
-    let (decision, word) = loop {
-        match read_key(terminal, deadline)? {
-            None => break (Decision::Deny, "no answer: denied"),
-            Some(b'o' | b'O' | b'y' | b'Y') => break (Decision::AllowOnce, "allowed once"),
-            Some(b's' | b'S') => break (Decision::AllowSession, "allowed for this session"),
-            Some(b'a' | b'A') => break (Decision::AllowPermanent, "allowed from now on"),
-            Some(b'd' | b'D' | b'n' | b'N' | 0x1b) => break (Decision::Deny, "denied"),
-            // Ctrl-C, Ctrl-D.
-            Some(b'q' | b'Q' | 3 | 4) => break (Decision::Abort, "denied, and the command ends"),
-            Some(_) => {}
-        }
-    };
-    rustix::io::write(terminal, format!("{word}\r\n").as_bytes())?;
-    drop(raw);
-    Ok(decision)
-}
-
-fn read_key(terminal: &OwnedFd, deadline: Instant) -> Result<Option<u8>, Errno> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(None);
-        }
-        let wait = Timespec {
-            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        let mut fds = [PollFd::new(terminal, PollFlags::IN)];
-        match poll(&mut fds, Some(&wait)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-        if fds[0].revents().is_empty() {
-            continue;
-        }
-        let mut key = [0];
-        return match rustix::io::read(terminal, &mut key)? {
-            0 => Ok(None),
-            _ => Ok(Some(key[0])),
-        };
-    }
-}
-
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -4,10 +4,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use ringfence_fence::EventSink;
 use ringfence_model::ExecEvent;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::capture::Capture;
+use crate::terminal::takes_lines;
 use crate::wake::Wake;
 
 /// Pipes hold 64 KiB unless asked; with 1 MiB a fast writer is interrupted far less often.
@@ -120,6 +121,50 @@ pub(crate) fn pump_until(
         }
     }
     captures
+}
+
+/// Passes on the lines that a person types, until they end their input, nobody reads any more or `stop` wakes. While
+/// somebody else reads from the terminal, nothing is read: that would stop us, or take what is not ours.
+pub(crate) fn pass_lines(to: OwnedFd, stop: &Wake) {
+    const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    let keyboard = rustix::stdio::stdin();
+    let mut buffer = [0_u8; 4096];
+    // It is a pipe of its own: whoever reads slowly is waited for here, beside everything else.
+    let _ = rustix::fs::fcntl_setfl(&to, rustix::fs::OFlags::empty());
+    loop {
+        let listening = takes_lines(keyboard);
+        let events = if listening { PollFlags::IN } else { PollFlags::empty() };
+        let mut fds = [
+            PollFd::from_borrowed_fd(stop.fd(), PollFlags::IN),
+            PollFd::new(&to, PollFlags::empty()),
+            PollFd::from_borrowed_fd(keyboard, events),
+        ];
+        if matches!(poll(&mut fds, Some(&LOOK)), Err(errno) if errno != Errno::INTR) {
+            return;
+        }
+        let [stopped, closed, typed] = [0, 1, 2].map(|index| fds[index].revents());
+        if !stopped.is_empty() || !closed.is_empty() {
+            return;
+        }
+        if !listening || typed.is_empty() || !takes_lines(keyboard) {
+            continue;
+        }
+        match rustix::io::read(keyboard, &mut buffer) {
+            Ok(0) => return,
+            Ok(length) => {
+                let mut rest = &buffer[..length];
+                while !rest.is_empty() {
+                    match rustix::io::write(&to, rest) {
+                        Ok(written) => rest = &rest[written..],
+                        Err(Errno::INTR) => {}
+                        Err(_) => return,
+                    }
+                }
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => return,
+        }
+    }
 }
 
 /// Writes what fits; the pipe is closed when all is written or nobody reads any more.

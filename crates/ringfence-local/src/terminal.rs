@@ -1,14 +1,20 @@
 //! The person's terminal, connected to the sandbox's own one.
 
+mod keyboard;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::prompt::Pause;
 use crate::streams::CallersTerminal;
 use crate::terminal_notices::Notices;
 use crate::wake::Wake;
+use keyboard::State;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    LocalModes, OptionalActions, Termios, Winsize, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+    tcsetwinsize,
+};
 
 /// The caller's terminal in raw mode; restored when dropped.
 #[derive(Debug)]
@@ -25,13 +31,38 @@ impl<'a> RawTerminal<'a> {
         tcsetattr(fd, OptionalActions::Now, &raw)?;
         Ok(Self { fd, saved })
     }
+
+    /// Puts it into raw mode again where somebody took it out.
+    pub(crate) fn apply_again(&self) {
+        let Ok(mut now) = tcgetattr(self.fd) else { return };
+        if now.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG) {
+            now.make_raw();
+            let _ = tcsetattr(self.fd, OptionalActions::Now, &now);
+        }
+    }
 }
 
 impl Drop for RawTerminal<'_> {
     fn drop(&mut self) {
+        // Somebody else uses it now, and would be disturbed.
+        if !is_foreground(self.fd) {
+            return;
+        }
         // Nothing better can be done when the terminal is gone.
         let _ = tcsetattr(self.fd, OptionalActions::Flush, &self.saved);
     }
+}
+
+/// Whether the terminal is ours to use, and not that of another job. One that is nobody's controlling terminal is.
+pub(crate) fn is_foreground(terminal: BorrowedFd<'_>) -> bool {
+    tcgetpgrp(terminal).map_or(true, |group| group == rustix::process::getpgrp())
+}
+
+/// Whether a line that is typed now may be for the command: nobody else has the terminal, and nobody reads keys or a
+/// password from it.
+pub(crate) fn takes_lines(terminal: BorrowedFd<'_>) -> bool {
+    let lines = LocalModes::ICANON | LocalModes::ECHO;
+    is_foreground(terminal) && tcgetattr(terminal).is_ok_and(|modes| modes.local_modes.contains(lines))
 }
 
 /// A descriptor that becomes readable when the caller's terminal changes its size. Call it before any
@@ -60,15 +91,27 @@ pub fn size(fd: BorrowedFd<'_>) -> Winsize {
 }
 
 /// Copies both ways until the sandbox's side is closed, or until `stop` wakes and nothing is left to copy: a process
-/// that outlives the command may keep the terminal open.
+/// that outlives the command may keep the terminal open. While a person is asked, nothing is copied either way.
 pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop: Option<&Wake>) {
-    let CallersTerminal { input, output, resized, pause, asides } = terminal;
+    let CallersTerminal { input, output, resized, pause, asides, .. } = terminal;
+    let show = |bytes: &[u8]| match pause {
+        Some(pause) => pause.show(|| write_all(output, bytes)),
+        None => write_all(output, bytes),
+    };
+    let mut keyboard = State::new(master, &terminal);
     let mut said = Notices::default();
     let mut buffer = [0_u8; 16 * 1024];
     let mut input_open = true;
     let mut last_size = size(input);
     loop {
-        let listening = input_open && !pause.is_some_and(Pause::is_paused);
+        if let Some(pause) = pause.filter(|pause| pause.is_paused()) {
+            let _ = poll(&mut [PollFd::from_borrowed_fd(pause.wake().fd(), PollFlags::IN)], None);
+            pause.wake().clear();
+            continue;
+        }
+        keyboard.look(show);
+        write_all(master.as_fd(), &pause.map(Pause::take_typed_before).unwrap_or_default());
+        let listening = input_open && keyboard.is_listening();
         let (input_fd, input_events) = watch(master, listening.then_some(input));
         let (size_fd, size_events) = watch(master, resized);
         let (pause_fd, pause_events) = watch(master, pause.map(|pause| pause.wake().fd()));
@@ -81,9 +124,10 @@ pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop:
             PollFd::from_borrowed_fd(stop_fd, stop_events),
         ];
         let held = said.patience().and_then(|patience| Timespec::try_from(patience).ok());
-        let timeout = held.or_else(|| resized.is_none().then_some(LOOK_AT_SIZE));
+        let looks = resized.is_none().then_some(LOOK_AT_SIZE);
+        let timeout = held.or_else(|| keyboard.patience()).or(looks);
         match poll(&mut fds, timeout.as_ref()) {
-            Ok(0) if held.is_some() => said.give_up(|bytes| write_all(output, bytes)),
+            Ok(0) if held.is_some() => said.give_up(show),
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
@@ -98,7 +142,7 @@ pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop:
             && pause_events.contains(PollFlags::IN)
         {
             pause.wake().clear();
-            // Whether to listen has to be looked at again before anything is read.
+            // Whether to copy has to be looked at again before anything is read.
             continue;
         }
         if let Some(resized) = resized
@@ -110,25 +154,27 @@ pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop:
             last_size = size(input);
             let _ = tcsetwinsize(master, last_size);
         }
-        if listening && from_input.intersects(PollFlags::IN | PollFlags::HUP) {
+        if listening && from_input.intersects(PollFlags::IN | PollFlags::HUP) && keyboard.is_listening() {
             match rustix::io::read(input, &mut buffer) {
-                Ok(length) if length > 0 => write_all(master.as_fd(), &buffer[..length]),
+                Ok(length) if length > 0 => keyboard.pass(&buffer[..length], show),
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                _ => input_open = false,
+                Ok(_) => {
+                    keyboard.pass_end();
+                    input_open = keyboard.goes_on_after_end();
+                }
+                Err(_) => input_open = false,
             }
         }
         if from_master.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             match rustix::io::read(master, &mut buffer) {
                 Ok(length) if length > 0 => match asides {
-                    Some(listener) => {
-                        said.pass(&buffer[..length], |bytes| write_all(output, bytes), listener.0);
-                    }
-                    None => write_all(output, &buffer[..length]),
+                    Some(listener) => said.pass(&buffer[..length], show, listener.0),
+                    None => show(&buffer[..length]),
                 },
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 // EIO: the last process with the terminal open is gone.
                 _ => {
-                    said.give_up(|bytes| write_all(output, bytes));
+                    said.give_up(show);
                     return;
                 }
             }

@@ -29,6 +29,15 @@ impl Wake {
     }
 }
 
+/// Wakes when it goes, however that is.
+pub(crate) struct WakeWhenDropped<'a>(pub(crate) &'a Wake);
+
+impl Drop for WakeWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.wake();
+    }
+}
+
 /// One descriptor each: a program that keeps many sandboxes has many of them.
 #[cfg(target_os = "linux")]
 mod counter {

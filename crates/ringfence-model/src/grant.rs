@@ -22,6 +22,9 @@ pub enum Decision {
     AllowPermanent,
     #[serde(alias = "denied")]
     Deny,
+    /// Refused, and nobody is asked about it again: written to the user's configuration.
+    #[serde(alias = "never")]
+    DenyPermanent,
     /// Refuse and end the run.
     Abort,
 }

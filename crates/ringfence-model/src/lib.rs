@@ -35,6 +35,7 @@ mod rounded;
 pub mod sensitive;
 mod sync;
 pub mod violation;
+mod visible;
 
 pub use config::SandboxConfig;
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
@@ -51,3 +52,4 @@ pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleL
 pub use rounded::{rounded, rounded_option};
 pub use sync::LockExt;
 pub use violation::{Operation, Severity, Violation, ViolationKind};
+pub use visible::{visible, visible_within};

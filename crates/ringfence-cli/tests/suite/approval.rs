@@ -16,19 +16,41 @@ pub(crate) struct Person {
     keyboard: std::fs::File,
     screen: Receiver<Vec<u8>>,
     seen: String,
+    answered: usize,
     child: Child,
 }
+
+/// The end of the line with the answers.
+pub(crate) const QUESTION: &str = "[q]uit? ";
 
 impl Person {
     /// Starts the program on a terminal of its own, which is also its controlling one.
     pub(crate) fn at_terminal(room: &Room, arguments: &[&str]) -> Self {
+        Self::running(room, &room.command(arguments))
+    }
+
+    /// The same for shell text, in which `$RF` is the program.
+    pub(crate) fn at_shell(room: &Room, text: &str) -> Self {
+        let mut shell = Command::new("bash");
+        shell.args(["--norc", "--noprofile"]);
+        if text.is_empty() {
+            shell.arg("-i")
+        } else {
+            shell.args(["-c", text])
+        };
+        let program = room.command(&[]);
+        shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.env("RF", program.get_program()).env("LAUNCHER", room.launcher);
+        Self::running(room, &shell)
+    }
+
+    fn running(room: &Room, program: &Command) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master: OwnedFd = openpt(flags).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let slave = ioctl_tiocgptpeer(&master, flags).unwrap();
         let stdio = || Stdio::from(slave.as_fd().try_clone_to_owned().unwrap());
-        let program = room.command(arguments);
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg("--wait").arg(program.get_program()).args(program.get_args());
         command.env_clear().envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -47,7 +69,7 @@ impl Person {
                 }
             }
         });
-        Self { keyboard, screen, seen: String::new(), child }
+        Self { keyboard, screen, seen: String::new(), answered: 0, child }
     }
 
     pub(crate) fn sees(&mut self, text: &str) {
@@ -77,6 +99,20 @@ impl Person {
         }
     }
 
+    /// Whether what is typed at the terminal is shown.
+    pub(crate) fn terminal_echoes(&self) -> bool {
+        let modes = rustix::termios::tcgetattr(&self.keyboard).unwrap();
+        modes.local_modes.contains(rustix::termios::LocalModes::ECHO)
+    }
+
+    /// Takes what is shown for so long.
+    pub(crate) fn watches(&mut self, time: Duration) {
+        let deadline = Instant::now() + time;
+        while let Ok(bytes) = self.screen.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
     /// Everything that was on the screen so far.
     pub(crate) fn screen(&self) -> &str {
         &self.seen
@@ -90,6 +126,30 @@ impl Person {
 
     pub(crate) fn presses(&mut self, key: &str) {
         self.keyboard.write_all(key.as_bytes()).unwrap();
+    }
+
+    /// Waits until the answers are shown once more, and gives this one.
+    pub(crate) fn answers(&mut self, key: &str) {
+        let asked = self.answered + 1;
+        self.sees_one_of(&[(QUESTION, asked)]).unwrap_or_else(|| panic!("nobody asked:\n{}", self.seen));
+        self.decides(key);
+    }
+
+    /// Answers the question that is shown; "always" with the letters that are shown then.
+    pub(crate) fn decides(&mut self, key: &str) {
+        const LETTERS: &str = "always: type `";
+        let before = self.seen.matches(LETTERS).count();
+        self.presses(key);
+        self.answered += 1;
+        if key == "a" && self.sees_one_of(&[(LETTERS, before + 1)]).is_some() {
+            let shown = self.seen.rsplit(LETTERS).next().unwrap_or_default();
+            let letters: Vec<char> = shown.chars().take(3).collect();
+            for letter in letters {
+                self.presses(&letter.to_string());
+                // One key after the other, as a person does.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
     }
 
     /// The exit code, and everything that was on the screen.
@@ -123,7 +183,7 @@ fn an_answer_of_once_lets_the_waiting_call_go_on() {
     let mut person = Person::at_terminal(&room, &["run", "--", "cat", "../.ssh/config"]);
     person.sees("wants to read");
     assert!(!person.seen.contains("treasure"), "nothing is shown before the answer: {}", person.seen);
-    person.presses("o");
+    person.answers("o");
     person.sees("Host treasure");
     let (code, screen) = person.leaves();
     assert_eq!(code, 0, "{screen}");
@@ -139,7 +199,7 @@ fn a_refusal_reads_permission_denied() {
     }
     let mut person = Person::at_terminal(&room, &["run", "--", "cat", "../.ssh/config"]);
     person.sees("[d]eny");
-    person.presses("d");
+    person.answers("d");
     let (code, screen) = person.leaves();
     assert_eq!(code, 1, "{screen}");
     assert!(screen.contains("Permission denied"), "{screen}");
@@ -156,7 +216,7 @@ fn always_is_written_and_holds_until_it_is_taken_back() {
     let secret = room.home.join(".ssh/config");
     let mut person = Person::at_terminal(&room, &["run", "--", "cat", "../.ssh/config"]);
     person.sees("[a]lways");
-    person.presses("a");
+    person.answers("a");
     person.sees("Host treasure");
     assert_eq!(person.leaves().0, 0);
 
@@ -180,7 +240,7 @@ fn one_resource_is_asked_about_once_however_many_calls_wait() {
     let text = "for i in 1 2 3; do cat ../.ssh/config & done; wait; cat ../.ssh/config";
     let mut person = Person::at_terminal(&room, &["run", "-c", text]);
     person.sees("wants to read");
-    person.presses("s");
+    person.answers("s");
     let (code, screen) = person.leaves();
     assert_eq!(code, 0, "{screen}");
     assert_eq!(screen.matches("wants to read").count(), 1, "{screen}");
@@ -195,7 +255,7 @@ fn a_directory_that_was_asked_for_is_shown_with_what_is_in_it() {
     }
     let mut person = Person::at_terminal(&room, &["run", "-c", "ls ../.ssh && cat ../.ssh/config"]);
     person.sees("wants to read");
-    person.presses("o");
+    person.answers("o");
     let (code, screen) = person.leaves();
     assert_eq!(code, 0, "{screen}");
     assert_eq!(screen.matches("wants to read").count(), 1, "{screen}");
@@ -226,7 +286,7 @@ fn nothing_of_a_directory_is_there_before_the_answer() {
         let (before, during) = (read("before"), read("during"));
         assert!(!before.is_empty());
         assert_eq!(before, during, "nothing changes inside while the person thinks");
-        person.presses(key);
+        person.answers(key);
         person.leaves();
         assert_eq!(read("answer") == "config\n", shown, "{}", read("answer"));
     }
@@ -250,12 +310,12 @@ fn quitting_ends_the_command() {
         return;
     }
     let mut person =
-        Person::at_terminal(&room, &["run", "-c", "cat ../.ssh/config; sleep 30; echo survived"]);
+        Person::at_terminal(&room, &["run", "-c", "cat ../.ssh/config; sleep 30; echo survi-$((1 + 1))"]);
     person.sees("[q]uit");
-    person.presses("q");
+    person.answers("q");
     let (code, screen) = person.leaves();
     assert_ne!(code, 0, "{screen}");
-    assert!(!screen.contains("survived"), "{screen}");
+    assert!(!screen.contains("survi-2"), "{screen}");
 }
 
 #[test]
@@ -273,7 +333,7 @@ fn a_connection_to_a_service_of_the_host_can_be_allowed() {
     let text = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3");
     let mut person = Person::at_terminal(&room, &["run", "-c", &text]);
     person.sees(&format!("wants to connect to 127.0.0.1:{port}"));
-    person.presses("o");
+    person.answers("o");
     person.sees("hello from the host");
     let (code, screen) = person.leaves();
     assert_eq!(code, 0, "{screen}");

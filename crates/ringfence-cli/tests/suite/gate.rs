@@ -57,13 +57,13 @@ fn a_person_is_asked_once_and_always_becomes_a_rule() {
     let command = ["run", "--", "git", "push", "--force", "nowhere"];
     let mut person = Person::at_terminal(&room, &command);
     person.sees("the history that others have is replaced");
-    person.presses("d");
+    person.answers("d");
     let (code, screen) = person.leaves();
     assert_eq!(code, 126, "{screen}");
 
     let mut person = Person::at_terminal(&room, &command);
     person.sees("everything like `git push`");
-    person.presses("a");
+    person.answers("a");
     let (code, screen) = person.leaves();
     assert_ne!(code, 126, "git itself ran and found no repository: {screen}");
     let file = std::fs::read_to_string(room.ringfence_home.join("sandbox.json")).unwrap();

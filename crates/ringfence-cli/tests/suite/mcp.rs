@@ -348,7 +348,7 @@ async fn a_question_waits_for_a_terminal() {
 
     let mut person = Person::at_terminal(&room, &["approve", &id]);
     person.sees("allow [o]nce");
-    person.presses("o");
+    person.answers("o");
     assert_eq!(person.leaves().0, 0);
     let result = call(&client, "request_permission", json!({ "id": id })).await;
     assert_eq!(result["stdout"], "Host treasure\n", "{result}");

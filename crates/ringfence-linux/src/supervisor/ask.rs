@@ -216,7 +216,9 @@ impl Desk {
         let scope = match decision {
             Decision::AllowSession => GrantScope::Session,
             Decision::AllowPermanent => GrantScope::Permanent,
-            Decision::AllowOnce | Decision::Deny | Decision::Abort => GrantScope::Once,
+            Decision::AllowOnce | Decision::Deny | Decision::DenyPermanent | Decision::Abort => {
+                GrantScope::Once
+            }
         };
         let state = if decision.allows() { State::Allowed(scope) } else { State::Refused };
         let queue = match self.book().states.insert(key.clone(), state) {

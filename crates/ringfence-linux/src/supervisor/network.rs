@@ -318,6 +318,13 @@ fn parse_address(bytes: &[u8]) -> Address {
     }
 }
 
+/// Whether it is a socket for connections, such as [`connect_outside`] makes.
+pub(super) fn is_stream(tid: i32, socket: i32) -> bool {
+    take_descriptor(tid, socket).is_some_and(|own| {
+        rustix::net::sockopt::socket_type(&own).is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
+    })
+}
+
 /// A connection to `address` made outside, for the caller's stream socket `socket`: the one that takes its
 /// place, and whether it closes on exec. Options that were set on the old one before are lost.
 pub(super) fn connect_outside(tid: i32, socket: i32, address: SocketAddr) -> Result<(OwnedFd, bool), Errno> {

@@ -10,6 +10,7 @@ use super::ask::{Way, Wish};
 use super::call::Call;
 use super::describe::{self, Denial, Resource};
 use super::mount_grant::{self, Namespaces};
+use super::network;
 use super::notif::Notification;
 
 impl Supervisor<'_> {
@@ -38,6 +39,10 @@ impl Supervisor<'_> {
             Resource::Path(path) => path,
             Resource::Address(text) => {
                 let (Call::Connect { socket, .. }, Ok(address)) = (call, text.parse()) else { return None };
+                // Datagrams cannot be handed over: nobody is asked about what cannot be granted.
+                if !network::is_stream(notification.tid, socket) {
+                    return None;
+                }
                 let way = Way::Connect { socket, address };
                 return Some(Wish { path: text.into(), tid: notification.tid, way });
             }

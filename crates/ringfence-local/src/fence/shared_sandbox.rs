@@ -166,6 +166,7 @@ impl<'a> Common<'a> {
             asker,
             on_held,
             on_gauge: None,
+            is_shell: true,
         }
     }
 

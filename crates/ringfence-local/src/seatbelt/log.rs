@@ -53,7 +53,7 @@ impl Log {
             argv: &argv,
             env: &BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
             cwd: Path::new("/"),
-            stdio: Some([relay::open_null()?, theirs.into(), their_stderr.into()]),
+            stdio: [relay::open_null()?, theirs.into(), their_stderr.into()].map(Some),
             size: USUAL_SIZE,
         })?;
         drop(turn);

@@ -36,7 +36,7 @@ pub(super) struct Start<'a> {
     pub(super) env: &'a BTreeMap<OsString, OsString>,
     pub(super) cwd: &'a Path,
     /// None: its terminal.
-    pub(super) stdio: Option<[OwnedFd; 3]>,
+    pub(super) stdio: [Option<OwnedFd>; 3],
     pub(super) size: Winsize,
 }
 
@@ -71,9 +71,18 @@ impl Process {
         tcsetwinsize(&master, size)?;
         let mut command = pty::Command::new(program).args(arguments).env_clear().envs(env).current_dir(cwd);
         let mut hold = None;
-        if let Some([stdin, stdout, stderr]) = stdio {
-            command = command.stdin(stdin).stdout(stdout).stderr(stderr);
+        if stdio.iter().all(Option::is_some) {
             hold = Some(terminal.as_fd().try_clone_to_owned()?);
+        }
+        let [stdin, stdout, stderr] = stdio;
+        if let Some(stdin) = stdin {
+            command = command.stdin(stdin);
+        }
+        if let Some(stdout) = stdout {
+            command = command.stdout(stdout);
+        }
+        if let Some(stderr) = stderr {
+            command = command.stderr(stderr);
         }
         let child = command.spawn(terminal).map_err(plain)?;
         let pid = Pid::from_child(&child);

@@ -19,7 +19,7 @@ use ringfence_model::{
 };
 use ringfence_seatbelt::{Denial, MacEnv, Mode, Outcome, effective};
 use rustix::io::Errno;
-use rustix::termios::Winsize;
+use rustix::termios::{Winsize, isatty};
 
 use super::Seatbelt;
 use super::log::Log;
@@ -29,8 +29,8 @@ use crate::capture::Capture;
 use crate::host::canonical_or_same;
 use crate::limit_violations;
 use crate::own_directory::OwnDirectory;
-use crate::streams::{CallersTerminal, Streams};
-use crate::terminal::{self, RawTerminal, USUAL_SIZE};
+use crate::streams::{CallersTerminal, Streams, refuse_terminals};
+use crate::terminal::{self, USUAL_SIZE};
 use crate::verdict::{blocking, invisible};
 use crate::wake::Wake;
 use crate::{command, environment, relay};
@@ -117,7 +117,9 @@ impl<'a> Run<'a> {
             self.violations.locked().push(violation);
         };
         let (end, output) = self.listening(&report, || match streams {
-            Streams::Inherit(fds) => Ok((self.inherited(fds)?, Collected::default())),
+            Streams::Inherit(fds) => {
+                Ok((refuse_terminals(&fds).and_then(|()| self.inherited(fds))?, Collected::default()))
+            }
             Streams::Capture => self.captured(events),
             Streams::Terminal(terminal) => Ok((self.on_terminal(terminal)?, Collected::default())),
         })?;
@@ -176,7 +178,7 @@ impl<'a> Run<'a> {
         (self.fence.options.precision == Precision::Full || !is_read).then_some(violation)
     }
 
-    fn start(&self, stdio: Option<[OwnedFd; 3]>, size: Winsize) -> Result<Started> {
+    fn start(&self, stdio: [Option<OwnedFd>; 3], size: Winsize) -> Result<Started> {
         let inner = self.fence.wrapper.argv(&self.sign(), &open_descriptors(), &self.words);
         let wrapped = self.fence.adapter(self.env.clone()).wrap_command(&self.fence.policy, &inner)?;
         wrapped.start_with(|argv| {
@@ -201,7 +203,7 @@ impl<'a> Run<'a> {
         let [stdin, stdout, stderr] = fds.map(|fd| fd.try_clone_to_owned());
         let turn = process::turn();
         let stdio = [stdin.map_err(no_pipes)?, stdout.map_err(no_pipes)?, stderr.map_err(no_pipes)?];
-        let started = self.start(Some(stdio), USUAL_SIZE)?;
+        let started = self.start(stdio.map(Some), USUAL_SIZE)?;
         drop(turn);
         self.unattended(started)
     }
@@ -222,7 +224,13 @@ impl<'a> Run<'a> {
         let turn = process::turn();
         let (stdout, their_stdout) = relay::output_pipe().map_err(no_pipes)?;
         let (stderr, their_stderr) = relay::output_pipe().map_err(no_pipes)?;
+        let mut typed = None;
         let (stdin, feed) = match &self.request.stdin {
+            Stdin::Inherit if isatty(rustix::stdio::stdin()) => {
+                let (read, write) = relay::input_pipe().map_err(no_pipes)?;
+                typed = Some(write);
+                (read, None)
+            }
             Stdin::Inherit => (rustix::stdio::stdin().try_clone_to_owned().map_err(no_pipes)?, None),
             Stdin::Empty => (relay::open_null().map_err(no_pipes)?, None),
             Stdin::Bytes(bytes) => {
@@ -230,11 +238,14 @@ impl<'a> Run<'a> {
                 (read, Some((write, bytes.as_slice())))
             }
         };
-        let started = self.start(Some([stdin, their_stdout, their_stderr]), USUAL_SIZE)?;
+        let started = self.start([stdin, their_stdout, their_stderr].map(Some), USUAL_SIZE)?;
         drop(turn);
         let cap = Some(self.fence.policy.limits.kept_output());
         let stop = Wake::new().map_err(no_pipes)?;
         std::thread::scope(|scope| {
+            if let Some(typed) = typed {
+                scope.spawn(|| relay::pass_lines(typed, &stop));
+            }
             let pump = scope.spawn(|| relay::pump_until(feed, [stdout, stderr], cap, events, Some(&stop)));
             let end = self.unattended(started);
             stop_in_time(&stop, || pump.is_finished());
@@ -245,12 +256,12 @@ impl<'a> Run<'a> {
     }
 
     fn on_terminal(&self, terminal: CallersTerminal<'_>) -> Result<End> {
-        let raw = RawTerminal::new(terminal.input).map_err(|errno| {
-            Error::new(ErrorKind::SpawnFailed, "cannot use the terminal")
-                .caused_by(std::io::Error::from(errno))
-        })?;
         let turn = process::turn();
-        let mut started = self.start(None, terminal::size(terminal.input))?;
+        let mut given = [None, None, None];
+        for (own, fd) in given.iter_mut().zip(terminal.given) {
+            *own = fd.map(|fd| fd.try_clone_to_owned()).transpose().map_err(no_pipes)?;
+        }
+        let mut started = self.start(given, terminal::size(terminal.output))?;
         drop(turn);
         let master = started.process.master.try_clone().map_err(no_pipes)?;
         let stop = Wake::new().map_err(no_pipes)?;
@@ -260,7 +271,6 @@ impl<'a> Run<'a> {
             stop_in_time(&stop, || relay.is_finished());
             end
         });
-        drop(raw);
         end.map_err(cannot_wait)
     }
 

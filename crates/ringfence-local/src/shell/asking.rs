@@ -61,7 +61,9 @@ impl Desk {
                     Decision::AllowSession | Decision::AllowPermanent if settled.problem.is_none() => {
                         desk.keep(&question.grant);
                     }
-                    Decision::Deny | Decision::Abort => feed.report_once(question.violation.clone()),
+                    Decision::Deny | Decision::DenyPermanent | Decision::Abort => {
+                        feed.report_once(question.violation.clone())
+                    }
                     _ => {}
                 }
                 (desk.approval.on_settled)(settled);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_fence::{CreateOptions, ProviderOptions};
 use ringfence_local::seatbelt::Seatbelt;
-use ringfence_local::{CallersTerminal, Streams};
+use ringfence_local::{CallersTerminal, Keyboard, Streams};
 use ringfence_model::{
     Command, ErrorKind, ExecEvent, ExecRequest, ExecResult, Layer, Limits, PathRule, Policy, PolicyMode,
     Result, Stdin,
@@ -306,6 +306,8 @@ fn a_terminal_is_connected_in_both_directions() {
     let terminal = CallersTerminal {
         input: theirs.as_fd(),
         output: theirs.as_fd(),
+        keyboard: Keyboard::Keys,
+        given: [None; 3],
         resized: None,
         pause: None,
         asides: None,

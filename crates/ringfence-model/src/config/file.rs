@@ -84,6 +84,10 @@ pub struct ConfigFile {
     pub protect: Texts,
     /// Grants that a person gave with "always". Written by ringfence; they beat `deny`.
     pub grants: Option<Vec<PermanentGrant>>,
+    /// Paths (with what is below them) and addresses that are refused without a question. Written by ringfence when a
+    /// person says "never ask again".
+    #[serde(alias = "never_ask")]
+    pub never_ask: Texts,
     /// The same lists in another place.
     pub policy: Option<PolicySection>,
 

@@ -71,6 +71,7 @@ pub struct SandboxConfig {
     pub deny: Vec<Entry>,
     pub protect: Vec<Entry>,
     pub grants: Vec<PermanentGrant>,
+    pub never_ask: Vec<Entry>,
 
     pub allow_network: bool,
     pub allowed_hosts: Vec<Entry>,
@@ -212,6 +213,7 @@ impl Default for SandboxConfig {
             deny: vec![],
             protect: vec![],
             grants: vec![],
+            never_ask: vec![],
             allow_network: false,
             allowed_hosts: vec![],
             blocked_hosts: vec![],

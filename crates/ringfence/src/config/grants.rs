@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::cst::{CstInputValue, CstNode, CstRootNode};
-use ringfence_model::config::PermanentGrant;
+use ringfence_model::config::{PermanentGrant, Text};
 use ringfence_model::{Access, Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -67,6 +67,55 @@ pub fn revoke_permanent_grant(file: &Path, path: &str) -> Result<usize> {
         if removed > 0 { Change::Written } else { Change::Unchanged }
     })?;
     Ok(removed)
+}
+
+/// Writes down that nobody is asked about this path or address again.
+pub fn add_never_ask(file: &Path, resource: &str) -> Result<Change> {
+    edit(file, |root| {
+        let object = root.object_value_or_set();
+        let list = object.array_value_or_set("neverAsk");
+        if list.elements().iter().any(|element| text_of(element).as_deref() == Some(resource)) {
+            return Change::Unchanged;
+        }
+        list.append(CstInputValue::String(resource.to_owned()));
+        list.ensure_multiline();
+        Change::Written
+    })
+}
+
+/// Removes exactly this; says how many there were.
+pub fn remove_never_ask(file: &Path, resource: &str) -> Result<usize> {
+    if !file.exists() {
+        return Ok(0);
+    }
+    let mut removed = 0;
+    edit(file, |root| {
+        let list = root.object_value().and_then(|object| object.array_value("neverAsk"));
+        for element in list.iter().flat_map(|list| list.elements()) {
+            if text_of(&element).as_deref() == Some(resource) {
+                element.remove();
+                removed += 1;
+            }
+        }
+        if removed > 0 { Change::Written } else { Change::Unchanged }
+    })?;
+    Ok(removed)
+}
+
+/// What nobody is asked about, by the user's file.
+pub fn never_asked(file: &Path) -> Result<Vec<String>> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => {
+            let list = valid(file, &text)?.never_ask.unwrap_or_default();
+            Ok(list.into_iter().map(Text::into_string).collect())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(vec![]),
+        Err(error) => Err(failed("read", file, error)),
+    }
+}
+
+fn text_of(element: &CstNode) -> Option<String> {
+    element.as_string_lit()?.decoded_value().ok()
 }
 
 /// The grants in the user's file.

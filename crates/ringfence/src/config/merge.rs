@@ -101,6 +101,7 @@ impl Merge {
             deny,
             protect,
             grants,
+            never_ask,
             policy,
             allow_network,
             allowed_hosts,
@@ -168,6 +169,7 @@ impl Merge {
             self.note(o, "grants");
             append(&mut self.config.grants, grants);
         }
+        self.list(o, "neverAsk", "neverAsk", never_ask, |c| &mut c.never_ask);
 
         let allow_network = allow_network.or(network.allow_network);
         let path = o.first_written(&["allowNetwork", "policy/network/allowNetwork"]);

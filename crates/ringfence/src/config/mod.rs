@@ -27,7 +27,10 @@ mod tests;
 pub use check::{check, check_text, refuse_errors, schema};
 pub use diagnostic::{Diagnostic, DiagnosticKind, Severity};
 pub use expand::{EnvMap, Expanded, Expander};
-pub use grants::{Change, add_permanent_grant, permanent_grants, revoke_permanent_grant};
+pub use grants::{
+    Change, add_never_ask, add_permanent_grant, never_asked, permanent_grants, remove_never_ask,
+    revoke_permanent_grant,
+};
 pub use load::{BadFile, HOME_VARIABLE, LoadOptions, Loaded, load, ringfence_home};
 pub use policy::{PolicyInputs, policy};
 pub use ringfence_model::config::*;

@@ -79,6 +79,7 @@ impl Loaded {
             "deny" => &c.deny,
             "protect" => &c.protect,
             "allowedHosts" => &c.allowed_hosts,
+            "neverAsk" => &c.never_ask,
             "blockedHosts" => &c.blocked_hosts,
             "allowedCommands" => &c.allowed_commands,
             "blockedCommands" => &c.blocked_commands,

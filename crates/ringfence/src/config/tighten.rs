@@ -42,6 +42,7 @@ impl Merge {
             deny,
             protect,
             grants,
+            never_ask,
             policy,
             allow_network,
             allowed_hosts,
@@ -79,6 +80,7 @@ impl Merge {
         self.list(o, "deny", "policy/filesystem/deny", filesystem.deny, |c| &mut c.deny);
         self.list(o, "protect", "protect", protect, |c| &mut c.protect);
         self.list(o, "protect", "policy/filesystem/protect", filesystem.protect, |c| &mut c.protect);
+        self.list(o, "neverAsk", "neverAsk", never_ask, |c| &mut c.never_ask);
         self.list(o, "blockedHosts", "blockedHosts", blocked_hosts, |c| &mut c.blocked_hosts);
         self.list(o, "blockedHosts", "policy/network/blockedHosts", network.blocked_hosts, |c| {
             &mut c.blocked_hosts

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ringfence_model::config::PermanentGrant;
 use ringfence_model::{Error, ErrorKind, Grant, Result};
 
-use crate::config::{add_permanent_grant, add_rule};
+use crate::config::{add_never_ask, add_permanent_grant, add_rule};
 use crate::gate::List;
 
 /// Keeps answers beyond the end of the program: in the user's own configuration file, never in a project's.
@@ -21,6 +21,16 @@ impl ConfigFileKeeper {
         let permanent =
             PermanentGrant { path: path.to_owned(), access: grant.access, recursive: grant.recursive };
         add_permanent_grant(&self.0, &permanent).map(drop)
+    }
+
+    /// Nobody is asked about it again.
+    pub(crate) fn keep_refusal(&self, resource: &str) -> Result<()> {
+        add_never_ask(&self.0, resource).map(drop)
+    }
+
+    /// Refuses such commands from now on.
+    pub(crate) fn keep_denied_rule(&self, rule: &str) -> Result<()> {
+        add_rule(&self.0, List::Deny, rule).map(drop)
     }
 
     /// Lets a command pass from now on.

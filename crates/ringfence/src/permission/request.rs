@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfence_fence::approve::Question;
 use ringfence_gate::Verdict;
 use ringfence_ledger::Redact;
-use ringfence_model::{Access, Decision, Grant, Violation};
+use ringfence_model::{Access, Decision, Grant, Violation, visible, visible_within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,7 +16,11 @@ use super::clean::{cleaned, key_of};
 pub(crate) const PREVIEW: usize = 500;
 /// The same on a terminal.
 const LONGEST_CODE: usize = 200;
+const MOST_LINES: usize = 12;
 const LONGEST_PROGRAM: usize = 120;
+/// So that no name pushes the question off the screen.
+const LONGEST_RESOURCE: usize = 300;
+const LONGEST_REASON: usize = 400;
 
 /// The sort of thing that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -177,6 +181,24 @@ impl Permission {
         }
     }
 
+    /// Whether "never ask again" can be written down. It may be answered without being among the options.
+    #[must_use]
+    pub fn can_be_denied_for_good(&self) -> bool {
+        match self.kind {
+            // What is not text cannot be written down.
+            PermissionKind::SandboxAccess => !self.resource.contains('\u{fffd}'),
+            PermissionKind::Execution => self.proposal.is_some(),
+            PermissionKind::Tool => false,
+        }
+    }
+
+    /// The answers that a person at a terminal can give.
+    #[must_use]
+    pub fn answers(&self) -> Vec<Decision> {
+        let never = self.can_be_denied_for_good().then_some(Decision::DenyPermanent);
+        self.options.iter().copied().chain(never).collect()
+    }
+
     /// How long the answer is waited for.
     #[must_use]
     pub fn timeout(&self) -> Duration {
@@ -184,43 +206,71 @@ impl Permission {
     }
 
     fn wants(&self) -> String {
-        let is_path = self.grant.as_ref().is_none_or(|grant| grant.path.is_absolute());
+        let is_path = self.resource.starts_with('/');
+        let resource = visible_within(&self.resource, LONGEST_RESOURCE);
         match (self.kind, self.access) {
-            (PermissionKind::SandboxAccess, Some(access)) if is_path => format!("{access} {}", self.resource),
-            (PermissionKind::SandboxAccess, _) => format!("connect to {}", self.resource),
+            (PermissionKind::SandboxAccess, Some(access)) if is_path => format!("{access} {resource}"),
+            (PermissionKind::SandboxAccess, _) => format!("connect to {resource}"),
             (PermissionKind::Execution, _) => "run".to_owned(),
-            (PermissionKind::Tool, _) => format!("use {}", self.resource),
+            (PermissionKind::Tool, _) => format!("use {resource}"),
         }
     }
 
-    /// One sentence for a person. Text from outside is shown without control characters.
+    /// Why it is not simply allowed, without what was wanted: that stands before it. A reason of the fence is
+    /// `verb resource: why`; the resource is known, so nothing in its name is taken for the end of it.
+    fn why(&self) -> String {
+        if self.kind != PermissionKind::SandboxAccess {
+            return visible_within(&self.reason, LONGEST_REASON);
+        }
+        let after =
+            self.reason.find(&self.resource).and_then(|at| self.reason.get(at + self.resource.len()..));
+        let why = after.and_then(|after| after.strip_prefix(": ")).filter(|_| !self.resource.is_empty());
+        visible_within(why.unwrap_or(&self.reason), LONGEST_REASON)
+    }
+
+    /// Whose wish it is: the program, where the fence knows it, and what was started where that is something else.
+    fn who(&self) -> String {
+        let command = self.command.as_deref().unwrap_or(&self.tool);
+        let shown = |text: &str| visible_within(text, LONGEST_PROGRAM);
+        match self.program.as_deref() {
+            Some(program) if program != command => {
+                format!("`{}` (in `{}`)", shown(program), shown(command))
+            }
+            Some(program) => format!("`{}`", shown(program)),
+            None => format!("`{}`", shown(command)),
+        }
+    }
+
+    /// One sentence on one line for a person. Text from inside can neither steer a terminal nor pass for ours.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let wants = self.wants();
-        let who = self.command.as_deref().unwrap_or(&self.tool);
-        // The reason begins with what was wanted, where the fence gives it.
-        let why = self.reason.strip_prefix(&format!("{wants}: ")).unwrap_or(&self.reason);
-        printable(&format!("`{who}` wants to {wants}: {why}"))
+        match self.kind {
+            PermissionKind::Execution => {
+                let code = self.command.as_deref().unwrap_or(&self.tool);
+                format!("`{}` wants to run: {}", visible_within(code, LONGEST_CODE), self.why())
+            }
+            PermissionKind::SandboxAccess | PermissionKind::Tool => {
+                format!("{} wants to {}: {}", self.who(), self.wants(), self.why())
+            }
+        }
     }
 
     /// For the person at a terminal, on a few lines.
     #[must_use]
     pub fn prompt(&self) -> String {
-        let text = match self.kind {
+        match self.kind {
             PermissionKind::Execution => {
-                let code = shortened(self.command.as_deref().unwrap_or_default(), LONGEST_CODE);
-                let always =
-                    self.proposal.as_ref().map(|rule| format!("\n(always: everything like `{rule}`)"));
-                format!("about to run `{code}`\n{}{}", self.reason, always.unwrap_or_default())
+                let code = shown_code(self.command.as_deref().unwrap_or_default());
+                let always = self
+                    .proposal
+                    .as_ref()
+                    .map(|rule| format!("\n(always: everything like `{}`)", visible(rule)));
+                format!("about to run {code}\n{}{}", self.why(), always.unwrap_or_default())
             }
             PermissionKind::SandboxAccess | PermissionKind::Tool => {
-                let who = self.program.as_deref().or(self.command.as_deref()).unwrap_or(&self.tool);
-                let wants = self.wants();
-                let why = self.reason.strip_prefix(&format!("{wants}: ")).unwrap_or(&self.reason);
-                format!("`{}` wants to {wants}\n{why}", shortened(who, LONGEST_PROGRAM))
+                format!("{} wants to {}\n{}", self.who(), self.wants(), self.why())
             }
-        };
-        printable(&text)
+        }
     }
 
     /// The message of services that ask for a confirmation elsewhere.
@@ -250,6 +300,18 @@ fn program(violation: &Violation) -> Option<String> {
     if violation.argv.is_empty() { violation.program.clone() } else { Some(violation.argv.join(" ")) }
 }
 
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+/// Code on the lines it has, each of them marked: none can pass for a line of ours.
+fn shown_code(code: &str) -> String {
+    let lines: Vec<&str> = code.trim_end_matches('\n').split('\n').collect();
+    if let [line] = lines.as_slice() {
+        return format!("`{}`", visible_within(line, LONGEST_CODE));
+    }
+    let mut text = format!("{} lines:", lines.len());
+    for line in lines.iter().take(MOST_LINES) {
+        text.push_str(&format!("\n  > {}", visible_within(line, LONGEST_CODE)));
+    }
+    if lines.len() > MOST_LINES {
+        text.push_str(&format!("\n  … and {} more lines", lines.len() - MOST_LINES));
+    }
+    text
 }

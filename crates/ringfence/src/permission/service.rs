@@ -79,10 +79,7 @@ impl Terminal {
 
 impl ApprovalService for Terminal {
     fn ask<'a>(&'a self, permission: &'a Permission) -> BoxFuture<'a, Answer> {
-        Box::pin(async move {
-            let lasting = permission.options.contains(&Decision::AllowPermanent);
-            Answer::new(self.0.ask_about(&permission.prompt(), lasting))
-        })
+        Box::pin(async move { Answer::new(self.0.ask_about(&permission.prompt(), &permission.answers())) })
     }
 
     fn name(&self) -> &str {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ringfence_fence::{EventSink, Jobs, Ticket, block_on};
+use ringfence_local::prompt::Pause;
 use ringfence_local::terminal::{RawTerminal, size};
 use ringfence_model::{Error, ErrorKind, ExecRequest, ExecResult, Result, Stdin, TerminalSize};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +23,8 @@ pub struct Attached<'a> {
     output: BorrowedFd<'a>,
     /// Readable when the caller's terminal changed its size.
     resized: Option<BorrowedFd<'a>>,
+    /// Lets a person be asked on the same terminal.
+    pause: Option<&'a Pause>,
 }
 
 impl<'a> Attached<'a> {
@@ -33,7 +36,20 @@ impl<'a> Attached<'a> {
         output: BorrowedFd<'a>,
         resized: Option<BorrowedFd<'a>>,
     ) -> Self {
-        Self { place, input, output, resized }
+        Self { place, input, output, resized, pause: None }
+    }
+
+    /// Nothing is shown, and nothing typed is passed on, while a person is asked.
+    #[must_use]
+    pub fn pausing(self, pause: Option<&'a Pause>) -> Self {
+        Self { pause, ..self }
+    }
+
+    fn show(&self, bytes: &[u8]) {
+        match self.pause {
+            Some(pause) => pause.show(|| write_all(self.output, bytes)),
+            None => write_all(self.output, bytes),
+        }
     }
 
     fn size(&self) -> TerminalSize {
@@ -46,9 +62,15 @@ impl<'a> Attached<'a> {
         let mut buffer = [0; 4096];
         let mut open = true;
         while !ended.load(Ordering::Acquire) {
+            let is_asked = self.pause.is_some_and(Pause::is_paused);
+            let before = self.pause.filter(|_| !is_asked).map(Pause::take_typed_before).unwrap_or_default();
+            if !before.is_empty() {
+                let _ = block_on(jobs.write(id, &before));
+            }
+            let listens = open && !is_asked;
             let mut fds = vec![PollFd::from_borrowed_fd(
                 self.input,
-                if open { PollFlags::IN } else { PollFlags::empty() },
+                if listens { PollFlags::IN } else { PollFlags::empty() },
             )];
             fds.extend(self.resized.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             if poll(&mut fds, Some(&GLANCE)).is_err() {
@@ -61,7 +83,7 @@ impl<'a> Attached<'a> {
                 }
                 let _ = block_on(jobs.resize(id, self.size()));
             }
-            if ready[0] {
+            if ready[0] && !self.pause.is_some_and(Pause::is_paused) {
                 match rustix::io::read(self.input, &mut buffer) {
                     Ok(0) | Err(_) => open = false,
                     // A command that takes no more input ends soon.
@@ -85,7 +107,7 @@ impl Runner for Attached<'_> {
         let ended = AtomicBool::new(false);
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| self.pass_input(&*jobs, &id, &ended));
-            let outcome = block_on(jobs.follow(&id, &|bytes| write_all(self.output, &bytes)));
+            let outcome = block_on(jobs.follow(&id, &|bytes| self.show(&bytes)));
             ended.store(true, Ordering::Release);
             outcome
         });

@@ -1,6 +1,7 @@
 //! Questions: where they go, and how a run ends by them.
 
 use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use ringfence_fence::approve::{Approver, Question};
 use ringfence_fence::{BoxFuture, wait_for};
 use ringfence_ledger::Redact;
 use ringfence_model::config::Ask;
-use ringfence_model::{Access, Decision, ErrorKind, Grant, GrantScope};
+use ringfence_model::{Access, Decision, ErrorKind, Grant, GrantScope, visible};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -87,6 +88,8 @@ pub struct Questions {
     /// Which refusals of the fence become questions; none: nothing is asked at all.
     about: Option<AskAbout>,
     keeper: ConfigFileKeeper,
+    /// Paths and addresses that nobody is asked about.
+    never_ask: Vec<PathBuf>,
     recorder: Arc<Recorder>,
     /// Whether refusals can end the run: an agent's does, a person's commands go on.
     is_agents: bool,
@@ -103,6 +106,8 @@ struct State {
     granted: Vec<Grant>,
     /// The calls in which a key was refused.
     refused: HashMap<String, Vec<String>>,
+    /// What a person was asked about for the last time.
+    never: Vec<PathBuf>,
     /// The person's words about a refusal in the call that runs, for the agent.
     said: HashMap<String, Vec<(String, Outcome)>>,
     ended: Option<Ended>,
@@ -122,6 +127,7 @@ impl Questions {
                 Ask::On => Some(AskAbout::All),
             },
             keeper: ConfigFileKeeper(setup.user_file()),
+            never_ask: config.never_ask.iter().map(|entry| never_asked(&entry.text, &setup.home)).collect(),
             recorder,
             is_agents: false,
             state: Mutex::default(),
@@ -182,6 +188,13 @@ impl Questions {
             self.recorder.emit(decided(permission, call, &answer, Reason::Cached));
             return Some(Outcome { answer, reason: Reason::Cached });
         }
+        let never = permission.grant.as_ref().is_some_and(|wanted| {
+            self.never_ask.iter().chain(&state.never).any(|refused| wanted.path.starts_with(refused))
+        });
+        if never {
+            let answer = Answer::deny("a person said that nobody is asked about this again (neverAsk)");
+            return Some(Outcome { answer, reason: Reason::Never });
+        }
         // A program that tries again within one command asks nobody again.
         let said = state.said.get(&call.id)?.iter().find(|(key, _)| *key == permission.key)?;
         Some(Outcome { reason: Reason::Cached, ..said.1.clone() })
@@ -194,7 +207,10 @@ impl Questions {
         };
         let outcome = match wait_for(service.ask(permission), self.timeout) {
             // An answer that was not offered allows nothing.
-            Some(answer) if !permission.options.contains(&answer.decision) => {
+            Some(answer)
+                if !permission.options.contains(&answer.decision)
+                    && answer.decision != Decision::DenyPermanent =>
+            {
                 let answer = Answer::deny(format!("{:?} was not among the options", answer.decision));
                 Outcome { answer, reason: Reason::Provider }
             }
@@ -231,7 +247,10 @@ impl Questions {
                 None if answer.code.is_none() => drop(state.allowed.insert(permission.key.clone())),
                 None => {}
             },
-            Decision::Deny => {
+            Decision::Deny | Decision::DenyPermanent => {
+                if answer.decision == Decision::DenyPermanent {
+                    state.never.extend(permission.grant.as_ref().map(|grant| grant.path.clone()));
+                }
                 let calls = state.refused.entry(permission.key.clone()).or_default();
                 calls.push(call.id.clone());
                 let again = calls.len() > 1;
@@ -250,16 +269,41 @@ impl Questions {
             }
         }
         drop(state);
-        if answer.decision == Decision::AllowPermanent {
-            self.keep(permission);
+        match answer.decision {
+            Decision::AllowPermanent => self.keep(permission),
+            Decision::DenyPermanent => self.keep_refusal(permission),
+            Decision::AllowOnce | Decision::AllowSession | Decision::Deny | Decision::Abort => {}
         }
+    }
+
+    fn keep_refusal(&self, permission: &Permission) {
+        let file = self.keeper.0.display();
+        let kept = match (&permission.grant, &permission.proposal) {
+            (Some(grant), _) => {
+                let resource = grant.path.to_string_lossy();
+                self.keeper.keep_refusal(&resource).map(|()| {
+                    let resource = visible(&resource);
+                    format!("nobody is asked about {resource} again ({file}); ask again with: ringfence grants revoke {resource}")
+                })
+            }
+            (None, Some(rule)) => self.keeper.keep_denied_rule(rule).map(|()| {
+                format!("commands like `{rule}` are refused from now on ({file}); see: ringfence rules list")
+            }),
+            (None, None) => return,
+        };
+        self.recorder.emit(match kept {
+            Ok(message) => SessionEvent::Kept { message },
+            Err(error) => SessionEvent::Warning {
+                message: format!("denied, but it will be asked about in later sessions: {}", error.chain()),
+            },
+        });
     }
 
     fn keep(&self, permission: &Permission) {
         let file = self.keeper.0.display();
         let kept = match (&permission.grant, &permission.proposal) {
             (Some(grant), _) => self.keeper.keep_grant(grant).map(|()| {
-                let path = grant.path.display();
+                let path = visible(&grant.path.to_string_lossy());
                 format!("granted in {file}; take it back with: ringfence grants revoke {path}")
             }),
             (None, Some(rule)) => self.keeper.keep_rule(rule).map(|()| {
@@ -358,7 +402,7 @@ impl Questions {
         let its = Arc::clone(self);
         Arc::new(move |settled| {
             if let Some(problem) = &settled.problem {
-                let path = settled.question.grant.path.display();
+                let path = visible(&settled.question.grant.path.to_string_lossy());
                 let message =
                     its.redact().redact(&format!("{path} was allowed, but: {problem}")).into_owned();
                 its.recorder.emit(SessionEvent::Warning { message });
@@ -378,6 +422,14 @@ impl Questions {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As the fence names it: a path without `~`, or an address.
+fn never_asked(text: &str, home: &Path) -> PathBuf {
+    match Path::new(text).strip_prefix("~") {
+        Ok(below) => home.join(below),
+        Err(_) => text.into(),
     }
 }
 
@@ -440,7 +492,9 @@ impl Approver for Live {
             let outcome = questions.ask(permission, &call);
             match outcome.answer.decision {
                 // The run is over; the command that asked need not be the last to know.
-                Decision::Deny if questions.ended().is_some() => Decision::Abort,
+                Decision::Deny | Decision::DenyPermanent if questions.ended().is_some() => Decision::Abort,
+                // It is kept here; a fence refuses the one call.
+                Decision::DenyPermanent => Decision::Deny,
                 decision => decision,
             }
         })

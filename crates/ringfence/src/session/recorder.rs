@@ -238,7 +238,7 @@ impl Recorder {
             Decision::AllowOnce => GrantScope::Once,
             Decision::AllowSession => GrantScope::Session,
             Decision::AllowPermanent => GrantScope::Permanent,
-            Decision::Deny | Decision::Abort => return,
+            Decision::Deny | Decision::DenyPermanent | Decision::Abort => return,
         };
         if let Some(grant) = &permission.grant {
             let mut granted = Granted::new(Grant { scope, ..grant.clone() });

@@ -71,7 +71,7 @@ impl Tools {
             match outcome.answer.decision {
                 Decision::AllowOnce => once.push(question.grant),
                 Decision::AllowSession | Decision::AllowPermanent => {}
-                Decision::Deny | Decision::Abort => {
+                Decision::Deny | Decision::DenyPermanent | Decision::Abort => {
                     self.shared.core.recorder().refused(&stopped.violation());
                     return Ok(not_allowed(&permission, &outcome));
                 }

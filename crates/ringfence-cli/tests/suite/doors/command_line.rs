@@ -78,7 +78,7 @@ impl Door for RunAtTerminal {
             let mut person = AtTerminal::at_terminal(room, &["run", "-c", &line]);
             let mut asked = 0;
             while person.sees_one_of(&[(QUESTION, asked + 1)]).is_some() {
-                person.presses(key(step.answer, asked));
+                person.decides(key(step.answer, asked));
                 asked += 1;
             }
             let (code, screen) = person.leaves();
@@ -145,7 +145,7 @@ impl Door for Shell {
         let mut asked = typist.person.screen().matches(QUESTION).count();
         typist.person.presses("exit\n");
         while typist.person.sees_one_of(&[(QUESTION, asked + 1)]).is_some() {
-            typist.person.presses(Answer::Deny.key());
+            typist.person.decides(Answer::Deny.key());
             asked += 1;
         }
         let (_, screen) = typist.person.leaves();
@@ -177,7 +177,7 @@ impl Typist {
                     return Ok((self.person.screen()[before..].to_owned(), asked));
                 }
                 Some(_) => {
-                    self.person.presses(key(answer, asked));
+                    self.person.decides(key(answer, asked));
                     asked += 1;
                 }
                 None => return Err(self.person.screen()[before..].to_owned()),

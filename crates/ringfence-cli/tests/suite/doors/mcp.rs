@@ -154,7 +154,7 @@ fn answered(
         let id = question["id"].as_str().unwrap_or_default();
         let mut terminal = AtTerminal::at_terminal(room, &["approve", id]);
         if terminal.sees_one_of(&[("[q]uit? ", 1)]).is_some() {
-            terminal.presses(answer.key());
+            terminal.decides(answer.key());
         }
         terminal.leaves();
         result = call("request_permission", json!({ "id": id, "waitSeconds": 60 }))?;

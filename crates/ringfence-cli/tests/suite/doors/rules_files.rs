@@ -180,6 +180,13 @@ fn questions() -> Vec<Rule> {
             vec![yes(Answer::Always), again()],
         ),
         Rule::new(
+            "neverAsk",
+            &["neverAsk"],
+            vec![Step::read(KEY, Verdict::Blocked).refusing(&[Thing::Project(KEY)])],
+        )
+        .user(json!({ "deny": ["vault"], "neverAsk": ["~/project/vault"] }))
+        .files(VAULT),
+        Rule::new(
             "the fence's question about a write: once",
             &["ask", "protect"],
             vec![
