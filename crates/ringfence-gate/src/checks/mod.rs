@@ -22,6 +22,7 @@ pub(crate) mod git;
 mod heredoc;
 mod kernel;
 mod metacharacter;
+pub(crate) mod outflow;
 mod pattern;
 mod permissions;
 mod persistence;
@@ -81,6 +82,7 @@ pub fn built_in() -> Vec<Box<dyn Check>> {
         Box::new(permissions::Permissions),
         Box::new(system::System),
         Box::new(sharing::Sharing),
+        Box::new(outflow::Outflow),
         Box::new(confirmation::Confirmation),
     ]
 }

@@ -40,6 +40,9 @@ impl Eval<'_> {
                 Var::Scalar(val) => val.clone(),
                 Var::Array(_) | Var::Unknown => Val::unknown(),
             };
+            if let Some(text) = value.known().filter(|text| text.contains('[')).map(str::to_owned) {
+                self.evaluated(&text, assignment.span);
+            }
             assigned.push(Assigned {
                 name: assignment.name.clone(),
                 value,
@@ -215,10 +218,22 @@ impl Eval<'_> {
                 Inner::Shell { text, positional } => self.shell_text(&text, positional),
                 Inner::Code { language, text } => self.code(language, &text),
                 Inner::File { language, path } => self.file(language, &path),
+                Inner::Outside { path, rule, message } => {
+                    if self.is_outside(&path) {
+                        self.out.trouble(rule, path.span, &message);
+                    }
+                }
                 Inner::Opaque { rule, span, message } => self.out.trouble(rule, span, &message),
             }
         }
         briefs
+    }
+
+    /// Whether a file lies outside of the project, and outside of what belongs to the system.
+    fn is_outside(&self, path: &Arg) -> bool {
+        let Some(path) = crate::path::AbsPath::of(&path.val, self.st.cwd.as_deref()) else { return false };
+        let system = ["/usr", "/bin", "/lib", "/lib64", "/sbin", "/opt", "/nix", "/etc"];
+        !self.cx.works_in(&path) && !system.iter().any(|dir| path.within(dir))
     }
 
     fn shell_text(&mut self, text: &Arg, positional: Option<Vec<Val>>) {
