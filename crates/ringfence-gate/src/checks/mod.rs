@@ -35,6 +35,8 @@ mod system;
 mod variable;
 pub(crate) mod writes;
 
+pub(crate) use evasion::takes_words_only;
+
 /// Something that looks at what would run. Every method has an empty body: a check says only what it wants
 /// to see.
 pub trait Check: Send + Sync {

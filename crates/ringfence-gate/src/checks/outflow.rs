@@ -31,7 +31,6 @@ const RESOLVERS: &[&str] = &[
     "getent",
     "traceroute",
     "tracepath",
-    "whois",
     "kdig",
     "doggo",
     "dog",
@@ -83,13 +82,14 @@ impl Check for Outflow {
                 pushed(command, &mut remotes, report);
             }
             let resolves = RESOLVERS.contains(&name);
-            if !resolves && !FETCHERS.contains(&name) {
+            let asks = matches!(name, "whois" | "finger");
+            if !resolves && !asks && !FETCHERS.contains(&name) {
                 continue;
             }
             let is_local =
                 words.iter().filter_map(first_text).any(|text| is_loopback(text.trim_start_matches('"')));
             for word in words.iter().skip(1) {
-                if !is_local && carries(&word.parts, resolves) {
+                if !is_local && carries(&word.parts, resolves, asks) {
                     let message = format!("`{name}` is given a name or an address that is made of data");
                     report.add(SENT, word.span, message);
                 }
@@ -149,7 +149,7 @@ fn reads_data(cmd: &Cmd<'_>) -> bool {
 }
 
 /// Whether a word holds a substitution that puts data into an address, or anything at all before a domain.
-fn carries(parts: &[Part], resolves: bool) -> bool {
+fn carries(parts: &[Part], resolves: bool, asks: bool) -> bool {
     let mut parts = parts.iter().peekable();
     let header = |part: &Part| matches!(&part.kind, PartKind::Lit(text) if text.to_ascii_lowercase().starts_with("authorization"));
     if parts.peek().is_some_and(|part| header(part)) {
@@ -157,7 +157,7 @@ fn carries(parts: &[Part], resolves: bool) -> bool {
     }
     while let Some(part) = parts.next() {
         match &part.kind {
-            PartKind::DoubleQ(inner) if carries(inner, resolves) => return true,
+            PartKind::DoubleQ(inner) if carries(inner, resolves, asks) => return true,
             PartKind::CmdSub(sub) => {
                 let dotted = parts
                     .peek()
@@ -165,7 +165,7 @@ fn carries(parts: &[Part], resolves: bool) -> bool {
                 let names: Vec<String> =
                     sub.script.simple_commands().iter().filter_map(SimpleRef::name).collect();
                 let data = names.iter().any(|name| DATA.contains(&base_name(name)));
-                if resolves && dotted || data && !resolves {
+                if asks || resolves && dotted || data && !resolves {
                     return true;
                 }
             }

@@ -273,8 +273,10 @@ impl<'a> Program<'a> {
             Does::Built => {
                 let index =
                     node.child_by_field_name("subscript").or_else(|| node.child_by_field_name("index"));
-                let leads = POWERFUL.contains(&subject) || EVERYTHING.contains(&subject);
-                if leads && index.is_some_and(is_built) {
+                let built = index.is_some_and(is_built);
+                let chosen = index.is_some_and(|index| index.kind() == "identifier");
+                if POWERFUL.contains(&subject) && (built || chosen) || EVERYTHING.contains(&subject) && built
+                {
                     self.ask(rule, node, subject);
                 }
             }

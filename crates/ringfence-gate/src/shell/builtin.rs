@@ -45,6 +45,7 @@ impl Eval<'_> {
                 .windows(2)
                 .filter(|pair| pair[0].is("-v") || name != "printf" && pair[0].is("-R"))
                 .map(|pair| pair[1].clone())
+                .chain(args.first().filter(|arg| arg.val.prefix().starts_with("-v")).cloned())
                 .collect(),
             _ => return,
         };

@@ -52,7 +52,8 @@ pub(crate) mod internals {
                     let name = args.first().and_then(Arg::known).map(base_name).unwrap_or_default();
                     commands.extend(super::unwrap::unwrap(name, &args, input));
                 }
-                Inner::File { .. } | Inner::Outside { .. } | Inner::Opaque { .. } => {}
+                Inner::File { .. } | Inner::Perhaps { .. } | Inner::Outside { .. } | Inner::Opaque { .. } => {
+                }
             }
         }
         texts

@@ -2,7 +2,7 @@
 
 use super::args::abbreviates;
 use super::command::Input;
-use super::table::{Mark, Row, Spelling, Takes, rows};
+use super::table::{Mark, Row, Spelling, Takes, general_rows, rows};
 use super::unwrap::{Inner, split_words};
 use crate::value::{Arg, Val};
 
@@ -15,6 +15,10 @@ const PAGERS: &[&str] = &["less", "more", "most", "cat", "bat", "delta", "head",
 const SHELLS: &[&str] =
     &["/bin/sh", "/bin/bash", "bash", "sh", "/usr/bin/bash", "/bin/dash", "dash", "zsh", "/bin/zsh"];
 const EDITORS: &[&str] = &["vim", "vi", "nano", "emacs", "code"];
+
+/// Programs whose words are taken apart elsewhere.
+const STARTERS: &[&str] =
+    &["env", "xargs", "gxargs", "find", "gfind", "fd", "fdfind", "parallel", "watch", "busybox", "toybox"];
 
 /// What the table says about one value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,11 +43,14 @@ struct Words<'a> {
 
 /// Adds what the table says about `name` with these words.
 pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], input: &Input, inner: &mut Vec<Inner>) {
-    let mut rows = rows(name).peekable();
-    if rows.peek().is_none() {
+    let mut rows: Vec<&Row> = rows(name).collect();
+    let is_judged = crate::is_wrapper(name) || super::interpreter::is_one(name) || STARTERS.contains(&name);
+    if !is_judged && !crate::checks::takes_words_only(name) {
+        rows.extend(general_rows());
+    }
+    if rows.is_empty() || args.is_empty() && input.text.is_none() && !rows.iter().any(|row| row.is_always()) {
         return;
     }
-    let rows: Vec<&Row> = rows.collect();
     let end = args.iter().position(|arg| arg.is("--") || arg.is("--args")).unwrap_or(args.len());
     let operands = operands(&rows, args, end);
     let first_operand = operands.first().copied().unwrap_or(args.len());
@@ -107,6 +114,9 @@ fn option(spelling: &Spelling, arg: &Arg) -> Option<Option<Val>> {
             (name == *exact && exact.starts_with('-')).then_some(Some(value))
         }
         Spelling::Glued(before) => word.starts_with(before).then(|| Some(arg.val.skip(before.len()))),
+        Spelling::Pattern(before, "") if !word.contains('=') => {
+            word.starts_with(before).then(|| Some(arg.val.skip(before.len())))
+        }
         Spelling::Pattern(before, behind) => {
             let (name, value) = arg.val.split_once('=').unwrap_or((word, Val::default()));
             let rest = name.strip_prefix(before)?;
@@ -213,11 +223,18 @@ impl Words<'_> {
         let holds = match &value {
             _ if alone => Holds::Yes,
             None => return,
+            Some(value) if value.val.is_process() && matches!(row.takes, Takes::Load | Takes::Settings) => {
+                Holds::Yes
+            }
             Some(value) => holds(row, &value.val),
         };
         let holds = match (&value, holds) {
             (Some(value), Holds::Yes) if is_fine(row, &value.val) => Holds::No,
-            (Some(value), Holds::Yes) if row.fine.contains(&"@inside") && !value.show().contains("://") => {
+            (Some(value), Holds::Yes)
+                if row.fine.contains(&"@inside")
+                    && !value.show().contains("://")
+                    && !value.val.is_process() =>
+            {
                 Holds::Outside
             }
             (_, holds) => holds,
@@ -227,7 +244,9 @@ impl Words<'_> {
         }
         let what = value.as_ref().map(Arg::show).unwrap_or_default();
         let message = match row.takes {
-            Takes::Shell | Takes::Program | Takes::Judged => format!("`{shown}` runs `{what}`"),
+            Takes::Shell | Takes::Program | Takes::Judged | Takes::Perhaps => {
+                format!("`{shown}` runs `{what}`")
+            }
             Takes::Script => format!("`{shown}` is told to run something: `{what}`"),
             Takes::Load => format!("`{shown}` loads code that is not judged: `{what}`"),
             Takes::Settings => format!("`{shown}` takes settings that decide what it runs: `{what}`"),
@@ -245,6 +264,11 @@ impl Words<'_> {
             judged(row, value, inner);
         }
         match (holds, value) {
+            (_, Some(text)) if row.takes == Takes::Perhaps => {
+                // A letter may mean anything; a whole word means what it says.
+                let is_sure = shown.contains(" --");
+                inner.push(Inner::Perhaps { text, message, is_sure });
+            }
             _ if row.takes == Takes::Judged => {}
             (Holds::Outside, Some(path)) => inner.push(Inner::Outside { path, rule, message }),
             _ => inner.push(Inner::opaque(rule, span, message)),
@@ -327,6 +351,7 @@ fn holds(row: &Row, value: &Val) -> Holds {
     }
     // A script that is not known may do all of it.
     if row.takes == Takes::Script
+        && !row.is_general
         && value.known().is_none()
         && value.prefix().is_empty()
         && !value.segs().is_empty()

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 pub(crate) enum Takes {
     Shell,
     Judged,
+    Perhaps,
     Program,
     Rest,
     Script,
@@ -25,6 +26,7 @@ impl Takes {
         Some(match name {
             "shell" => Self::Shell,
             "judged" => Self::Judged,
+            "perhaps" => Self::Perhaps,
             "program" => Self::Program,
             "rest" => Self::Rest,
             "script" => Self::Script,
@@ -138,6 +140,14 @@ pub(crate) struct Row {
     pub(crate) takes: Takes,
     pub(crate) only: Vec<Mark>,
     pub(crate) fine: Vec<&'static str>,
+    /// Whether it is about every program, of which little is known.
+    pub(crate) is_general: bool,
+}
+
+impl Row {
+    pub(crate) fn is_always(&self) -> bool {
+        self.options.iter().any(|spec| spec.spelling == Spelling::Always)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -183,6 +193,7 @@ fn row(line: &'static str) -> Option<(Vec<&'static str>, Row)> {
         takes: Takes::by_name(takes)?,
         only: only.split_whitespace().map(Mark::read).collect(),
         fine: fine.split_whitespace().collect(),
+        is_general: names == "*",
     };
     let names: Vec<_> = names.split_whitespace().collect();
     (!names.is_empty() && !row.options.is_empty()).then_some((names, row))
@@ -201,13 +212,28 @@ pub(crate) fn cells(line: &'static str) -> Vec<&'static str> {
     cells
 }
 
-/// The rows about a program.
+/// The rows about a program, by its name or by what is left of that without a version, a flavour and a target.
 pub(crate) fn rows(name: &str) -> impl Iterator<Item = &'static Row> {
     let table = &*TABLE;
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    let exact = table.names.get(name).into_iter().flatten();
-    let versioned = table.versioned.get(stem).into_iter().flatten();
-    exact.chain(versioned).map(|index| &table.rows[*index])
+    let plain = plain_name(name);
+    let named = table.names.get(name).or_else(|| table.names.get(plain));
+    let versioned = table.versioned.get(plain);
+    named.into_iter().chain(versioned).flatten().map(|index| &table.rows[*index])
+}
+
+/// The rows about every program.
+pub(crate) fn general_rows() -> impl Iterator<Item = &'static Row> {
+    TABLE.versioned.get("").into_iter().flatten().map(|index| &TABLE.rows[*index])
+}
+
+/// `gcc` of `x86_64-linux-gnu-gcc-12`, `vim` of `vim.tiny`, `python` of `python3.12`.
+fn plain_name(name: &str) -> &str {
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let name = if name.matches('-').count() >= 2 { name.rsplit('-').next().unwrap_or(name) } else { name };
+    match name.split_once('.') {
+        Some((stem, flavour)) if !stem.is_empty() && flavour.chars().all(|c| c.is_ascii_alphabetic()) => stem,
+        _ => name,
+    }
 }
 
 #[cfg(test)]
@@ -230,6 +256,9 @@ mod tests {
     fn names_are_found_with_their_version() {
         assert!(rows("tar").next().is_some());
         assert!(rows("pip3.12").next().is_some());
+        assert!(rows("x86_64-linux-gnu-gcc-12").next().is_some());
+        assert!(rows("vim.tiny").next().is_some());
         assert!(rows("echo").next().is_none());
+        assert!(general_rows().count() >= 5);
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Inner {
     Code { language: Language, text: Arg },
     /// A script in a file.
     File { language: Language, path: Arg },
+    /// A text that may be one for a shell.
+    Perhaps { text: Arg, message: String, is_sure: bool },
     /// A file that matters if it lies outside of the project.
     Outside { path: Arg, rule: &'static str, message: String },
     /// Something that cannot be told.
