@@ -37,7 +37,7 @@
 
 ([(member_expression) (identifier) (subscript_expression)] @reference
  (#set! rule "passed-around") (#set! does "reference")
- (#set! names "child_process.exec child_process.execSync child_process.spawn child_process.spawnSync child_process.execFile child_process.execFileSync child_process.fork fs.rmSync fs.unlinkSync")
+ (#set! names "child_process.exec child_process.execSync child_process.spawn child_process.spawnSync child_process.execFile child_process.execFileSync child_process.fork fs.rmSync fs.unlinkSync eval")
  (#set! reason "a function that starts or removes things is passed around"))
 
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
@@ -114,3 +114,12 @@
  (#set! rule "passed-around") (#set! does "member")
  (#set! names "Reflect.get Reflect.apply Reflect.construct Object.entries Object.values")
  (#set! reason "the function of a powerful module is not known before it runs"))
+
+((subscript_expression object: (_) @function index: (_) @arguments) @call
+ (#set! rule "built-name") (#set! does "built")
+ (#set! reason "the name of a function is put together when it runs"))
+
+((call_expression function: (_) @function arguments: (arguments) @arguments) @call
+ (#set! rule "endless-processes") (#set! does "fork")
+ (#set! names "child_process.fork cluster.fork")
+ (#set! reason "processes are started without end"))

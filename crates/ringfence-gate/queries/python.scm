@@ -51,7 +51,7 @@
 
 ([(attribute) (identifier)] @reference
  (#set! rule "passed-around") (#set! does "reference")
- (#set! names "os.system os.popen posix.system subprocess.run subprocess.call subprocess.Popen subprocess.check_call subprocess.check_output subprocess.getoutput os.execv os.execvp os.execve pty.spawn os.remove os.unlink shutil.rmtree os.fork")
+ (#set! names "os.system os.popen posix.system subprocess.run subprocess.call subprocess.Popen subprocess.check_call subprocess.check_output subprocess.getoutput os.execv os.execvp os.execve pty.spawn os.remove os.unlink shutil.rmtree os.fork ctypes.CDLL ctypes.cdll ctypes.pydll ctypes.pythonapi eval exec")
  (#set! reason "a function that starts or removes things is passed around"))
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
@@ -101,7 +101,7 @@
 
 ((call function: (_) @function) @call
  (#set! rule "native-code") (#set! does "ask")
- (#set! names "ctypes.CDLL ctypes.PyDLL ctypes.cdll.* ctypes.util.find_library ctypes.pythonapi.* cffi.FFI cffi.*.dlopen cffi.FFI().dlopen os.dup2")
+ (#set! names "ctypes.CDLL ctypes.PyDLL ctypes.WinDLL ctypes.OleDLL ctypes.cdll.* ctypes.pydll.* ctypes.windll.* ctypes.LibraryLoader ctypes.util.find_library ctypes.pythonapi.* ctypes.memmove ctypes.memset ctypes.string_at ctypes.cast ctypes.CFUNCTYPE ctypes.PYFUNCTYPE ctypes.*.LoadLibrary ctypes.*.from_address cffi.FFI cffi.*.dlopen cffi.FFI().dlopen os.dup2")
  (#set! reason "functions of the system are called directly"))
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
@@ -125,12 +125,12 @@
  (#set! reason "variables for programs to come are set"))
 
 ((import_statement name: [(dotted_name) @name (aliased_import name: (dotted_name) @name)]) @call
- (#any-of? @name "ctypes" "ctypes.util" "_ctypes" "cffi" "_cffi_backend")
+ (#any-of? @name "_ctypes" "cffi" "_cffi_backend")
  (#set! rule "native-code") (#set! does "ask")
  (#set! reason "functions of the system can be called directly"))
 
 ((import_from_statement module_name: (dotted_name) @name) @call
- (#any-of? @name "ctypes" "ctypes.util" "_ctypes" "cffi" "_cffi_backend")
+ (#any-of? @name "_ctypes" "cffi" "_cffi_backend")
  (#set! rule "native-code") (#set! does "ask")
  (#set! reason "functions of the system can be called directly"))
 
@@ -153,3 +153,12 @@
  (#set! rule "passed-around") (#set! does "member")
  (#set! names "getattr builtins.getattr")
  (#set! reason "the function of a powerful module is not known before it runs"))
+
+((subscript value: (_) @function subscript: (_) @arguments) @call
+ (#set! rule "built-name") (#set! does "built")
+ (#set! reason "the name of a function is put together when it runs"))
+
+((call function: (_) @function arguments: (argument_list) @arguments) @call
+ (#set! rule "endless-processes") (#set! does "fork")
+ (#set! names "os.fork os.vfork os.forkpty pty.fork")
+ (#set! reason "processes are started without end"))

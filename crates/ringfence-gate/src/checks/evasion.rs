@@ -204,26 +204,26 @@ impl Check for Evasion {
     }
 }
 
+/// Whether a program is known to do no more with its words than it says.
+pub(crate) fn takes_words_only(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
+
 /// A program that nobody knows, with a dangerous command line behind it.
 fn wrapped(cmd: &Cmd<'_>, report: &mut Report<'_>) {
     if crate::is_wrapper(cmd.name) {
         return;
     }
     let rest = cmd.rest();
-    let begins = rest.iter().enumerate().filter(|(index, _)| {
-        *index == 0
-            || rest[index - 1].is("--")
-            || rest[index - 1].val.prefix().starts_with('-')
-            || *index == 1
-    });
-    for (index, arg) in begins {
+    for (index, arg) in rest.iter().enumerate() {
+        let begins = index < 2 || rest[index - 1].is("--") || rest[index - 1].val.prefix().starts_with('-');
         // Text with blanks, or a directory, names no program.
         let program = |word: &&str| !word.contains(char::is_whitespace) && !word.ends_with('/');
         let Some(name) = arg.known().filter(program).map(base_name) else { continue };
         let tail = &rest[index..];
         let bad = match name {
             "sudo" | "doas" | "pkexec" => tail.len() > 1,
-            "rm" => tail.len() > 2 && is_removal(tail),
+            "rm" if begins => tail.len() > 2 && is_removal(tail),
             _ => false,
         };
         if bad {

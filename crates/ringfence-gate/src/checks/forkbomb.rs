@@ -1,6 +1,6 @@
 //! Functions that only multiply, and names that should not be functions.
 
-use ringfence_bash::{Command, CommandKind, Context, FrameKind, Simple, Span, Visitor};
+use ringfence_bash::{Command, CommandKind, Context, FrameKind, Script, Simple, Span, Visitor, walk};
 use ringfence_model::ViolationKind;
 
 use super::{Check, Report};
@@ -32,51 +32,98 @@ impl Check for ForkBomb {
         ViolationKind::DangerousPattern
     }
 
-    fn function(&self, name: &str, body: &Command, span: Span, report: &mut Report<'_>) {
-        let mut calls = Calls { name, parallel: 0 };
-        // The walk starts at a script, so the body is looked at through one.
-        let script = ringfence_bash::Script {
-            span: body.span,
-            items: vec![ringfence_bash::Item {
-                span: body.span,
-                first: ringfence_bash::Pipeline {
-                    span: body.span,
-                    negations: 0,
-                    time: None,
-                    stages: vec![ringfence_bash::Stage { command: body.clone(), pipe: None }],
-                },
-                rest: vec![],
-                background: false,
-            }],
-        };
-        ringfence_bash::walk(&script, &mut calls);
-        if calls.parallel >= 2 {
-            report.add(BOMB, span, format!("the function `{name}` starts itself more than once at a time"));
-        } else if calls.parallel == 1 {
-            report.add(MAYBE, span, format!("the function `{name}` starts itself in the background"));
+    fn script(&self, script: &Script, report: &mut Report<'_>) {
+        let mut calls = Calls::default();
+        walk(script, &mut calls);
+        for (name, span) in &calls.functions {
+            let of_itself =
+                calls.calls.iter().filter(|call| call.from == *name && calls.leads(&call.to, name));
+            let (mut all, mut parallel) = (0, 0);
+            for call in of_itself {
+                all += 1;
+                parallel += usize::from(call.is_parallel);
+            }
+            if all >= 2 && parallel >= 1 {
+                report.add(
+                    BOMB,
+                    *span,
+                    format!("the function `{name}` starts itself more than once at a time"),
+                );
+            } else if parallel == 1 {
+                report.add(MAYBE, *span, format!("the function `{name}` starts itself in the background"));
+            }
         }
+    }
+
+    fn function(&self, name: &str, _: &Command, span: Span, report: &mut Report<'_>) {
         if SHADOWED.contains(&name) {
             report.add(SHADOW, span, format!("a function takes the place of `{name}`"));
         }
-        debug_assert!(!matches!(body.kind, CommandKind::Simple(_)));
     }
 }
 
-struct Calls<'n> {
-    name: &'n str,
-    parallel: usize,
+/// A call of a function in the body of one.
+struct Call {
+    from: String,
+    to: String,
+    is_parallel: bool,
 }
 
-impl<'t> Visitor<'t> for Calls<'_> {
-    fn simple(&mut self, context: &Context<'t>, _: &'t Command, simple: &'t Simple) {
-        let called = simple.words.first().and_then(ringfence_bash::Word::as_literal);
-        if called.as_deref() == Some(self.name)
-            && context.inside(|kind| {
-                matches!(kind, FrameKind::Background)
-                    || matches!(kind, FrameKind::Pipeline { len, .. } if *len > 1)
-            })
+/// The functions of a text, and which of them call which.
+#[derive(Default)]
+struct Calls {
+    functions: Vec<(String, Span)>,
+    calls: Vec<Call>,
+}
+
+impl Calls {
+    /// Whether a call of `from` comes to `to` in the end.
+    fn leads(&self, from: &str, to: &str) -> bool {
+        let mut seen = vec![from];
+        let mut next = 0;
+        while let Some(at) = seen.get(next).copied() {
+            next += 1;
+            if at == to {
+                return true;
+            }
+            for call in self.calls.iter().filter(|call| call.from == at) {
+                if !seen.contains(&call.to.as_str()) && seen.len() < 256 {
+                    seen.push(&call.to);
+                }
+            }
+        }
+        false
+    }
+}
+
+/// What runs the command that follows, in the same shell or beside it.
+const IN_FRONT: &[&str] = &["command", "builtin", "time", "exec", "nohup", "setsid", "coproc", "eval"];
+
+impl<'t> Visitor<'t> for Calls {
+    fn command(&mut self, _: &Context<'t>, command: &'t Command) {
+        if let CommandKind::Function(function) = &command.kind
+            && let Some(name) = function.name.as_literal()
+            && self.functions.len() < 256
         {
-            self.parallel += 1;
+            self.functions.push((name, command.span));
+        }
+    }
+
+    fn simple(&mut self, context: &Context<'t>, _: &'t Command, simple: &'t Simple) {
+        let Some(from) = context.function().and_then(ringfence_bash::Word::as_literal) else { return };
+        let mut words = simple.words.iter().map(ringfence_bash::Word::as_literal);
+        let called = words.find(|word| word.as_deref().is_none_or(|word| !IN_FRONT.contains(&word)));
+        let Some(Some(to)) = called else { return };
+        // Only what is inside of the function counts: that it is defined in the background says nothing.
+        let inner =
+            context.frames.iter().rev().take_while(|frame| !matches!(frame.kind, FrameKind::Function(_)));
+        let is_parallel = inner.into_iter().any(|frame| match frame.kind {
+            FrameKind::Background | FrameKind::Coproc | FrameKind::ProcSub(_) => true,
+            FrameKind::Pipeline { len, .. } => len > 1,
+            _ => false,
+        });
+        if self.calls.len() < 4096 {
+            self.calls.push(Call { from, to, is_parallel });
         }
     }
 }

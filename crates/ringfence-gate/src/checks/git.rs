@@ -161,7 +161,9 @@ pub(crate) fn inner(args: &[Arg], inner: &mut Vec<Inner>) {
     let own = subcommand(args).unwrap_or(args.len());
     let mut iter = args[..own].iter();
     while let Some(arg) = iter.next() {
-        if arg.is("-c") || arg.val.prefix().starts_with("--config-env") {
+        if let Some(("--config-env", setting)) = arg.val.split_once('=') {
+            setting_runs(&Arg::new(setting, arg.span), inner);
+        } else if arg.is("-c") || arg.is("--config-env") {
             let Some(setting) = iter.next() else { break };
             setting_runs(setting, inner);
         } else if let Some((name, value)) = arg.val.split_once('=')

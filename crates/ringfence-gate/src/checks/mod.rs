@@ -22,6 +22,7 @@ pub(crate) mod git;
 mod heredoc;
 mod kernel;
 mod metacharacter;
+pub(crate) mod outflow;
 mod pattern;
 mod permissions;
 mod persistence;
@@ -33,6 +34,8 @@ mod sharing;
 mod system;
 mod variable;
 pub(crate) mod writes;
+
+pub(crate) use evasion::takes_words_only;
 
 /// Something that looks at what would run. Every method has an empty body: a check says only what it wants
 /// to see.
@@ -81,6 +84,7 @@ pub fn built_in() -> Vec<Box<dyn Check>> {
         Box::new(permissions::Permissions),
         Box::new(system::System),
         Box::new(sharing::Sharing),
+        Box::new(outflow::Outflow),
         Box::new(confirmation::Confirmation),
     ]
 }

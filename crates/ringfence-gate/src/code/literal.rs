@@ -14,6 +14,7 @@ pub(super) const STARRED: &[(&str, &[&str])] = &[
     ("subprocess", &["run", "call", "Popen", "check_call", "check_output", "getoutput", "getstatusoutput"]),
     ("shutil", &["rmtree", "move", "copy", "chown"]),
     ("pathlib", &["Path"]),
+    ("ctypes", &["CDLL", "PyDLL", "cdll", "pydll", "pythonapi", "memmove", "memset", "cast", "CFUNCTYPE"]),
 ];
 
 /// A module without what says where it comes from.

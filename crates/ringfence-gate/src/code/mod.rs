@@ -60,6 +60,9 @@ impl Language {
     }
 }
 
+/// What code that forks without end is judged as.
+pub(crate) const FORK_BOMB: &str = "fork_bomb() { fork_bomb | fork_bomb & }; fork_bomb";
+
 /// Judges a text into `context`.
 pub(crate) fn judge(
     language: Language,

@@ -74,6 +74,9 @@ const EXCEPT: &[(&str, &[&str])] = &[
     ("lisp", &["load", "eval"]),
 ];
 
+/// Words that make a loop.
+const LOOPS: &[&str] = &["while", "until", "loop", "for", "redo", "forever", "times"];
+
 /// Judges code by its words and by the texts in quotes.
 pub(crate) fn judge(
     language: &str,
@@ -94,7 +97,7 @@ pub(crate) fn judge(
         .iter()
         .filter(|(name, _)| matches!(*name, "*") || *name == language)
         .flat_map(|(_, words)| *words);
-    let bare = without_strings(text);
+    let bare = without_strings(text, matches!(language, "awk" | "perl" | "ruby"));
     let hit = words.filter(|word| !except.contains(word)).find(|word| has_word(&bare, word));
     let backquote = matches!(language, "perl" | "ruby" | "php" | "julia") && bare.contains('`');
     let percent = language == "ruby" && bare.contains("%x");
@@ -104,6 +107,11 @@ pub(crate) fn judge(
         context.trouble("code-runs", whole, &format!("this {language} code calls `{word}`"));
     } else if backquote || percent || pipe {
         context.trouble("code-runs", whole, &format!("this {language} code runs a command"));
+    }
+    if has_word(&bare, "fork") && LOOPS.iter().any(|word| has_word(&bare, word)) {
+        let mut inner = context.fork();
+        crate::gate::judge_shell(super::FORK_BOMB, place, cwd, level + 1, &mut inner);
+        context.adopt(inner, whole);
     }
     let danger = hit.is_some() || backquote || percent || pipe;
     for literal in strings(text) {
@@ -140,11 +148,12 @@ fn awk_pipes(bare: &str) -> bool {
 }
 
 /// The text with what stands in quotes or between slashes left out.
-fn without_strings(text: &str) -> String {
+fn without_strings(text: &str, has_patterns: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        if matches!(c, '"' | '\'') {
+        let is_pattern = has_patterns && c == '/' && pattern_may_begin(&out);
+        if is_pattern || matches!(c, '"' | '\'') {
             skip(&mut chars, c);
             out.push('"');
         } else {
@@ -152,6 +161,18 @@ fn without_strings(text: &str) -> String {
         }
     }
     out
+}
+
+/// Whether a slash behind this begins a pattern, and is no division.
+fn pattern_may_begin(before: &str) -> bool {
+    let before = before.trim_end();
+    let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    let keyword = ["if", "unless", "and", "or", "not", "split", "grep", "while", "until", "when", "return"];
+    match before.chars().next_back() {
+        None => true,
+        Some(c) if c.is_alphanumeric() => keyword.contains(&word),
+        Some(c) => "(,~!{};&|?:=".contains(c),
+    }
 }
 
 fn skip(chars: &mut std::str::Chars<'_>, quote: char) -> String {

@@ -37,6 +37,8 @@ pub(super) enum Does {
     Endless,
     Member,
     Worker,
+    Built,
+    Fork,
 }
 
 /// One rule of a file.
@@ -147,6 +149,8 @@ fn does(word: &str) -> Option<Does> {
         "endless" => Does::Endless,
         "member" => Does::Member,
         "worker" => Does::Worker,
+        "built" => Does::Built,
+        "fork" => Does::Fork,
         _ => return None,
     })
 }
@@ -174,6 +178,7 @@ pub(super) fn rule_name(word: &str) -> Option<&'static str> {
         "code-secret",
         "loads-objects",
         "endless-processes",
+        "built-name",
     ];
     NAMES.iter().find(|name| **name == word).copied()
 }

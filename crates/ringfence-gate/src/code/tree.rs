@@ -113,6 +113,31 @@ const POWERFUL: &[&str] = &[
     "module",
 ];
 
+/// Tables in which every function can be found.
+const EVERYTHING: &[&str] = &[
+    "globalThis",
+    "global",
+    "window",
+    "self",
+    "globals()",
+    "locals()",
+    "__builtins__",
+    "sys.modules",
+    "vars()",
+];
+
+/// Whether an expression puts a text together.
+fn is_built(node: Node<'_>) -> bool {
+    match node.kind() {
+        "binary_operator" | "binary_expression" | "call" | "call_expression" | "concatenated_string" => true,
+        "template_string" | "string" => super::literal::children(node)
+            .any(|child| matches!(child.kind(), "template_substitution" | "interpolation")),
+        "subscript" | "subscript_expression" => true,
+        "parenthesized_expression" => node.named_child(0).is_some_and(is_built),
+        _ => false,
+    }
+}
+
 pub(super) struct Program<'a> {
     pub(super) names: Names<'a>,
     pub(super) place: Place<'a>,
@@ -236,10 +261,28 @@ impl<'a> Program<'a> {
             Does::Member => {
                 let of = first.and_then(|first| self.names.name(first, 0)).unwrap_or_default();
                 let member = self.names.argument(node, 1).map(|member| self.names.value(member, 0));
+                let built = self.names.argument(node, 1).is_some_and(is_built);
                 if POWERFUL.contains(&of.as_str())
-                    && (subject != "getattr" || member.is_some_and(|member| member.known().is_none()))
+                    && (subject != "getattr"
+                        || built
+                        || member.is_some_and(|member| member.known().is_none()))
                 {
                     self.ask(rule, node, subject);
+                }
+            }
+            Does::Built => {
+                let index =
+                    node.child_by_field_name("subscript").or_else(|| node.child_by_field_name("index"));
+                let built = index.is_some_and(is_built);
+                let chosen = index.is_some_and(|index| index.kind() == "identifier");
+                if POWERFUL.contains(&subject) && (built || chosen) || EVERYTHING.contains(&subject) && built
+                {
+                    self.ask(rule, node, subject);
+                }
+            }
+            Does::Fork => {
+                if is_endless(node, &self.names) {
+                    self.shell(node, super::FORK_BOMB);
                 }
             }
             Does::Worker => {
@@ -269,7 +312,9 @@ impl<'a> Program<'a> {
                     && node.parent().is_some_and(|parent| {
                         matches!(parent.kind(), "argument_list" | "list" | "tuple" | "dictionary" | "pair")
                     });
-                if module.known().is_none() || hidden || remote || passed {
+                let built =
+                    POWERFUL.contains(&text.trim_start_matches("node:")) && first.is_some_and(is_built);
+                if module.known().is_none() || hidden || remote || passed || built {
                     self.ask(rule, node, subject);
                 }
             }
@@ -305,8 +350,13 @@ impl<'a> Program<'a> {
                 }
             }
             Does::Send => {
+                let address = first_value().lossy("");
                 if self.mentions_environment(node) {
                     self.ask(rule, node, subject);
+                }
+                if crate::checks::outflow::names_metadata(&address) {
+                    let message = "the keys that a cloud gives to this machine are asked for".to_owned();
+                    self.step(node, What::Unclear { rule: rule.rule.to_owned(), message });
                 }
             }
             Does::Environment => {

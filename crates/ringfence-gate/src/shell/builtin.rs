@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use ringfence_bash::Span;
+
 use super::eval::Eval;
 use super::run::Invocation;
 use super::state::{Var, Written};
@@ -12,6 +14,7 @@ impl Eval<'_> {
     /// What a builtin does to the state of the shell.
     pub(crate) fn builtin(&mut self, name: &str, call: &Invocation<'_>) {
         let args = call.args.get(1..).unwrap_or_default();
+        self.evaluated_names(name, args);
         match name {
             "cd" | "pushd" => self.change_directory(args),
             "popd" => self.st.cwd = self.st.previous.clone(),
@@ -31,6 +34,45 @@ impl Eval<'_> {
             "alias" => self.alias(args),
             _ => {}
         }
+    }
+
+    /// Names and sums that a builtin evaluates: the subscript in `read 'a[$(cmd)]'` runs what is in it.
+    fn evaluated_names(&mut self, name: &str, args: &[Arg]) {
+        let evaluated: Vec<Arg> = match name {
+            "read" | "mapfile" | "readarray" | "getopts" | "unset" | "declare" | "typeset" | "local"
+            | "export" | "readonly" | "let" | "wait" => args.to_vec(),
+            "test" | "[" | "printf" => args
+                .windows(2)
+                .filter(|pair| pair[0].is("-v") || name != "printf" && pair[0].is("-R"))
+                .map(|pair| pair[1].clone())
+                .chain(args.first().filter(|arg| arg.val.prefix().starts_with("-v")).cloned())
+                .collect(),
+            _ => return,
+        };
+        for arg in evaluated {
+            if let Some(text) = arg.known().map(str::to_owned) {
+                self.evaluated(&text, arg.span);
+            }
+        }
+    }
+
+    /// A text that runs the substitution in its subscript as soon as the shell takes it for a name or a number.
+    pub(crate) fn evaluated(&mut self, text: &str, span: Span) {
+        let Some((name, subscript)) = text.split_once('[') else { return };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let begins = name.rfind(|c: char| !is_name(c)).map_or(name, |at| &name[at + 1..]);
+        if begins.is_empty() {
+            return;
+        }
+        let inside = match (subscript.find("$("), subscript.find('`')) {
+            (Some(at), _) => subscript[at + 2..].rsplit_once(')').map_or("", |(inside, _)| inside),
+            (None, Some(at)) => subscript[at + 1..].split('`').next().unwrap_or_default(),
+            (None, None) => return,
+        };
+        let span = self.place(span);
+        self.nested(inside, span, None, false);
+        let message = format!("the shell runs what is in `{text}` when it takes it for a name or a number");
+        self.out.trouble("evaluated-name", span, &message);
     }
 
     fn change_directory(&mut self, args: &[Arg]) {

@@ -84,6 +84,20 @@ const INTERPRETERS: &[Interpreter] = &[
     interpreter("janet", Language::Other("janet"), "e", ""),
 ];
 
+/// Whether a program is in the table of interpreters, with any version.
+pub(crate) fn is_one(name: &str) -> bool {
+    SHELLS.contains(&name)
+        || OTHER_SHELLS.contains(&name)
+        || INTERPRETERS.iter().any(|entry| entry.fits(name))
+}
+
+impl Interpreter {
+    fn fits(&self, name: &str) -> bool {
+        name.strip_prefix(self.name)
+            .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '-'))
+    }
+}
+
 /// What an interpreter runs.
 pub(crate) fn inner(name: &str, first: &Arg, args: &[Arg], input: &Input) -> Vec<Inner> {
     if SHELLS.contains(&name) {
@@ -97,11 +111,7 @@ pub(crate) fn inner(name: &str, first: &Arg, args: &[Arg], input: &Input) -> Vec
         }
         return inner;
     }
-    let versioned = |entry: &&Interpreter| {
-        name.strip_prefix(entry.name)
-            .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '-'))
-    };
-    match INTERPRETERS.iter().find(versioned) {
+    match INTERPRETERS.iter().find(|entry| entry.fits(name)) {
         Some(entry) => code(entry, first, args, input),
         None => vec![],
     }

@@ -9,11 +9,13 @@ mod eval;
 mod expand;
 mod find;
 mod interpreter;
+mod options;
 mod output;
 mod redirect;
 mod run;
 mod state;
 mod subcommand;
+mod table;
 mod unwrap;
 mod wrapper;
 
@@ -30,6 +32,8 @@ pub(crate) mod internals {
     use crate::value::Arg;
 
     pub(crate) use super::find::found as find_found;
+    pub(crate) use super::options::is_loopback;
+    pub(crate) use super::table::cells as split_row;
     pub(crate) use super::unwrap::{Inner, split_words};
     pub(crate) use super::wrapper::option_value;
 
@@ -48,7 +52,8 @@ pub(crate) mod internals {
                     let name = args.first().and_then(Arg::known).map(base_name).unwrap_or_default();
                     commands.extend(super::unwrap::unwrap(name, &args, input));
                 }
-                Inner::File { .. } | Inner::Opaque { .. } => {}
+                Inner::File { .. } | Inner::Perhaps { .. } | Inner::Outside { .. } | Inner::Opaque { .. } => {
+                }
             }
         }
         texts

@@ -8,6 +8,7 @@ use super::output;
 use super::state::{Var, Written};
 use super::unwrap::{Inner, unwrap};
 use crate::code::{self, Language};
+use crate::finding::Decision;
 use crate::path::base_name;
 use crate::value::{Arg, Val};
 
@@ -40,6 +41,9 @@ impl Eval<'_> {
                 Var::Scalar(val) => val.clone(),
                 Var::Array(_) | Var::Unknown => Val::unknown(),
             };
+            if let Some(text) = value.known().filter(|text| text.contains('[')).map(str::to_owned) {
+                self.evaluated(&text, assignment.span);
+            }
             assigned.push(Assigned {
                 name: assignment.name.clone(),
                 value,
@@ -215,10 +219,40 @@ impl Eval<'_> {
                 Inner::Shell { text, positional } => self.shell_text(&text, positional),
                 Inner::Code { language, text } => self.code(language, &text),
                 Inner::File { language, path } => self.file(language, &path),
+                Inner::Perhaps { text, message, is_sure } => {
+                    let from = if is_sure { Decision::Ask } else { Decision::Deny };
+                    if self.verdict_on(&text) >= from {
+                        self.out.trouble("wrapped-command", text.span, &message);
+                    }
+                }
+                Inner::Outside { path, rule, message } => {
+                    if self.is_outside(&path) {
+                        self.out.trouble(rule, path.span, &message);
+                    }
+                }
                 Inner::Opaque { rule, span, message } => self.out.trouble(rule, span, &message),
             }
         }
         briefs
+    }
+
+    /// The verdict on a text if it is one for a shell. What no shell could read is no such text.
+    fn verdict_on(&self, text: &Arg) -> Decision {
+        let Some(text) = text.known().filter(|_| self.level < 4) else { return Decision::Allow };
+        let text = text.trim_start_matches([':', '!', ' ']);
+        if ringfence_bash::parse(text).is_err() {
+            return Decision::Allow;
+        }
+        let mut inner = self.out.fork();
+        crate::gate::judge_shell(text, self.cx, self.st.cwd.as_deref(), self.level + 1, &mut inner);
+        inner.findings.decision()
+    }
+
+    /// Whether a file lies outside of the project, and outside of what belongs to the system.
+    fn is_outside(&self, path: &Arg) -> bool {
+        let Some(path) = crate::path::AbsPath::of(&path.val, self.st.cwd.as_deref()) else { return false };
+        let system = ["/usr", "/bin", "/lib", "/lib64", "/sbin", "/opt", "/nix", "/etc"];
+        !self.cx.works_in(&path) && !system.iter().any(|dir| path.within(dir))
     }
 
     fn shell_text(&mut self, text: &Arg, positional: Option<Vec<Val>>) {

@@ -18,6 +18,10 @@ pub(crate) enum Inner {
     Code { language: Language, text: Arg },
     /// A script in a file.
     File { language: Language, path: Arg },
+    /// A text that may be one for a shell.
+    Perhaps { text: Arg, message: String, is_sure: bool },
+    /// A file that matters if it lies outside of the project.
+    Outside { path: Arg, rule: &'static str, message: String },
     /// Something that cannot be told.
     Opaque { rule: &'static str, span: Span, message: String },
 }
@@ -51,12 +55,10 @@ pub(crate) fn unwrap(name: &str, args: &[Arg], input: &Input) -> Vec<Inner> {
             None => interpreter::inner(name, first, rest, input),
         },
     };
-    subcommand::options(name, first, rest, &mut inner);
-    if let ("ed" | "ex" | "red" | "vim" | "vi", Some(text)) = (name, input.text.as_ref().and_then(Val::known))
-    {
-        let commands = text.lines().filter_map(|line| line.trim_start_matches([':', ' ']).strip_prefix('!'));
-        inner.extend(commands.map(|command| Inner::shell(Arg::new(Val::text(command), first.span))));
+    if matches!(name, "ssh" | "slogin" | "mosh") {
+        wrapper::remote_input(first, rest, input, &mut inner);
     }
+    subcommand::options(name, first, rest, input, &mut inner);
     if first.known().is_some_and(|word| word.contains('/')) && inner.is_empty() {
         inner.push(Inner::File { language: Language::Unknown, path: first.clone() });
     }

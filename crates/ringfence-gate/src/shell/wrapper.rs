@@ -61,7 +61,39 @@ const WRAPPERS: &[Wrapper] = &[
         "xvfb-run",
         "choom",
         "pipesz",
+        "daemonize",
+        "daemon",
+        "setlock",
+        "dbus-launch",
+        "aa-exec",
+        "winpty",
+        "tini",
+        "dumb-init",
+        "s6-setuidgid",
+        "s6-env",
+        "s6-setsid",
+        "with-contenv",
+        "envdir",
+        "lockrun",
+        "cronic",
+        "detach",
+        "nocache",
+        "trickle",
+        "tsocks",
+        "prime-run",
+        "optirun",
+        "gamemoderun",
+        "mangohud",
+        "vglrun",
     ]),
+    with(&["proot"], "rbwkqv0iSR", &["--rootfs", "--bind", "--cwd", "--kernel-release", "--qemu"]),
+    with(&["chpst"], "uUbmdofpcrte/n", &[]),
+    with(&["cgexec"], "g", &[]),
+    with(&["tsp", "ts"], "LNDSE", &[]),
+    with(&["tini-static"], "pse", &[]),
+    with(&["dtach"], "neEr", &[]),
+    with(&["abduco"], "nAcae", &[]),
+    with(&["ssh-agent"], "aEPt", &[]),
     with(&["nice", "gnice"], "n", &["--adjustment"]),
     with(&["command"], "", &[]),
     with(&["exec"], "a", &[]),
@@ -303,11 +335,7 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
             }
             Some(vec![Inner::command(words)])
         }
-        "ssh" => {
-            let options = Options { short: "BbcDEeFIiJLlmOopQRSWw", long: &[] };
-            let at = skip_options(args, options) + 1;
-            Some(args.get(at..).and_then(joined).map(Inner::shell).into_iter().collect())
-        }
+        "ssh" | "slogin" => Some(remote(args).and_then(joined).map(Inner::shell).into_iter().collect()),
         "docker" | "podman" | "nerdctl" => Some(container(args)),
         _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") => {
             let at =
@@ -325,6 +353,32 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
             Some(inner)
         }
         _ => None,
+    }
+}
+
+/// The words for the other machine, behind the options and the host of `ssh`.
+fn remote(args: &[Arg]) -> Option<&[Arg]> {
+    let at = skip_options(args, Options { short: "BbcDEeFIiJLlmOopQRSWw", long: &[] }) + 1;
+    args.get(at..)
+}
+
+/// What the other machine does with standard input: a shell there runs it, another program keeps it.
+pub(crate) fn remote_input(first: &Arg, args: &[Arg], input: &super::command::Input, inner: &mut Vec<Inner>) {
+    let words = remote(args).unwrap_or_default();
+    let is_null = input.file.as_ref().is_some_and(|file| file.is("/dev/null"));
+    if !input.is_given() || is_null {
+        return;
+    }
+    let command = words.first().and_then(Arg::known).unwrap_or_default();
+    let name = crate::path::base_name(command.split_whitespace().next().unwrap_or_default());
+    if words.is_empty() || crate::is_shell(name) && !command.contains(" -c") {
+        if let Some(text) = &input.text {
+            inner.push(Inner::shell(Arg::new(text.clone(), first.span)));
+        }
+        let message = "a shell on another machine runs what it reads";
+        inner.push(Inner::opaque("pipe-to-shell", first.span, message));
+    } else if input.text.as_ref().is_none_or(|text| text.known().is_none()) {
+        inner.push(Inner::opaque("data-sent", first.span, "data is sent to another machine"));
     }
 }
 

@@ -83,14 +83,17 @@ fn run(file: &Path) -> (Vec<String>, f64) {
     (wrong, rate)
 }
 
-fn check(file: &Path) {
+/// The cases of a file that are judged wrongly, ordinary work aside, of which a few may be asked about.
+fn missed(file: &Path) -> Vec<String> {
     let (wrong, rate) = run(file);
     for line in &wrong {
         println!("{line}");
     }
-    let missed: Vec<_> = wrong.iter().filter(|line| !line.contains("want allow got")).collect();
-    assert!(missed.is_empty(), "{} cases are judged wrongly", missed.len());
-    assert!(rate >= 0.98, "only {:.1} % of ordinary work passes", rate * 100.0);
+    let mut missed: Vec<_> = wrong.into_iter().filter(|line| !line.contains("want allow got")).collect();
+    if rate < 0.99 {
+        missed.push(format!("{}: only {:.1} % of ordinary work passes", file.display(), rate * 100.0));
+    }
+    missed
 }
 
 #[test]
@@ -100,7 +103,22 @@ fn every_labelled_case_is_judged_right() {
         std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|ext| ext == "jsonl"));
     files.sort();
-    for file in files {
-        check(&file);
+    let missed: Vec<String> = files.iter().flat_map(|file| missed(file)).collect();
+    assert!(missed.is_empty(), "judged wrongly:\n{}", missed.join("\n"));
+}
+
+/// Cases that were labelled before their verdict was seen. They are scored, not required: a share of bad ones that
+/// pass and of ordinary work that is disturbed, as they came out, with what is wrong printed.
+#[test]
+fn cases_that_were_labelled_blind_are_scored() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/blind");
+    for entry in std::fs::read_dir(data).unwrap() {
+        let file = entry.unwrap().path();
+        let all = cases(&file).len();
+        let (wrong, _) = run(&file);
+        for line in &wrong {
+            println!("{line}");
+        }
+        println!("{}: {} of {all} are judged right", file.display(), all - wrong.len());
     }
 }

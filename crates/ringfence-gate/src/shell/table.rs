@@ -1,0 +1,264 @@
+//! The table of options that run something: `data/options.md`, read once.
+//!
+//! A row is a rule. What the columns mean is said in that file, which is for people as well.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What the value of an option is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Shell,
+    Judged,
+    Perhaps,
+    Program,
+    Rest,
+    Script,
+    Load,
+    Settings,
+    Source,
+    Send,
+    Changes,
+}
+
+impl Takes {
+    fn by_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "shell" => Self::Shell,
+            "judged" => Self::Judged,
+            "perhaps" => Self::Perhaps,
+            "program" => Self::Program,
+            "rest" => Self::Rest,
+            "script" => Self::Script,
+            "load" => Self::Load,
+            "settings" => Self::Settings,
+            "source" => Self::Source,
+            "send" => Self::Send,
+            "changes" => Self::Changes,
+            _ => return None,
+        })
+    }
+}
+
+/// How an option is written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// `-I`.
+    Letter(char),
+    /// `--long`, which may be shortened.
+    Long(&'static str),
+    /// Exactly this word; the value is the next, or behind `=`.
+    Word(&'static str),
+    /// What begins so; the value is what follows.
+    Glued(&'static str),
+    /// A name with gaps, before and behind the star, and its value behind `=`.
+    Pattern(&'static str, &'static str),
+    /// Words that are no option: all, the first, the last.
+    Operand,
+    First,
+    Last,
+    /// Every word.
+    Each,
+    /// The word of the column `with`.
+    With,
+    /// The text on standard input.
+    Stdin,
+    /// The program itself, whatever its words are.
+    Always,
+}
+
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) spelling: Spelling,
+    /// Whether it counts only before the first word that is no option.
+    pub(crate) is_own: bool,
+}
+
+impl Spec {
+    fn read(word: &'static str) -> Self {
+        let (word, is_own) = word.strip_prefix('<').map_or((word, false), |rest| (rest, true));
+        let mut letters = word.chars().skip(1);
+        let spelling = match word {
+            "@operand" => Spelling::Operand,
+            "@first" => Spelling::First,
+            "@last" => Spelling::Last,
+            "@word" => Spelling::Each,
+            "@with" => Spelling::With,
+            "@stdin" => Spelling::Stdin,
+            "@always" => Spelling::Always,
+            "+" => Spelling::Glued("+"),
+            _ if word.starts_with('=') => Spelling::Word(&word[1..]),
+            _ if word.contains('*') && word != ".*" => {
+                let name = word.strip_suffix("=*").unwrap_or(word);
+                let (before, behind) = name.split_once('*').unwrap_or((name, ""));
+                Spelling::Pattern(before, behind)
+            }
+            _ if word.ends_with(['=', ':', ',']) => Spelling::Glued(word),
+            _ if word.starts_with("--") && word.len() > 2 => Spelling::Long(word),
+            _ if word.starts_with('-') && word.len() == 2 && word != "--" => {
+                Spelling::Letter(letters.next().unwrap_or('-'))
+            }
+            _ => Spelling::Word(word),
+        };
+        Self { spelling, is_own }
+    }
+}
+
+/// What a value must hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Path,
+    Outside,
+    Url,
+    Remote,
+    Alone,
+    Text(String),
+    LineStart(String),
+}
+
+impl Mark {
+    fn read(word: &'static str) -> Self {
+        let text = |word: &str| word.replace('␣', " ").replace("\\|", "|").to_lowercase();
+        match word {
+            "@path" => Self::Path,
+            "@outside" => Self::Outside,
+            "@url" => Self::Url,
+            "@remote" => Self::Remote,
+            "@alone" => Self::Alone,
+            _ => match word.strip_prefix('^') {
+                Some(rest) => Self::LineStart(text(rest)),
+                None => Self::Text(text(word)),
+            },
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) with: Vec<&'static str>,
+    pub(crate) options: Vec<Spec>,
+    pub(crate) takes: Takes,
+    pub(crate) only: Vec<Mark>,
+    pub(crate) fine: Vec<&'static str>,
+    /// Whether it is about every program, of which little is known.
+    pub(crate) is_general: bool,
+}
+
+impl Row {
+    pub(crate) fn is_always(&self) -> bool {
+        self.options.iter().any(|spec| spec.spelling == Spelling::Always)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    rows: Vec<Row>,
+    /// By name, and by name without a version.
+    names: HashMap<&'static str, Vec<usize>>,
+    versioned: HashMap<&'static str, Vec<usize>>,
+}
+
+const TEXT: &str = include_str!("../../data/options.md");
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| read(TEXT).0);
+
+/// Reads the table, and gives back lines that are no row.
+fn read(text: &'static str) -> (Table, Vec<&'static str>) {
+    let mut table = Table::default();
+    let mut wrong = vec![];
+    let lines = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|-"));
+    for line in lines.filter(|line| !line.starts_with("| program |")) {
+        let Some((names, row)) = row(line) else {
+            wrong.push(line);
+            continue;
+        };
+        for name in names {
+            let (map, name) = match name.strip_suffix('*') {
+                Some(stem) => (&mut table.versioned, stem),
+                None => (&mut table.names, name),
+            };
+            map.entry(name).or_default().push(table.rows.len());
+        }
+        table.rows.push(row);
+    }
+    (table, wrong)
+}
+
+fn row(line: &'static str) -> Option<(Vec<&'static str>, Row)> {
+    let cells = cells(line);
+    let &[names, with, options, takes, only, fine] = cells.as_slice() else { return None };
+    let row = Row {
+        with: with.split(',').filter(|word| !word.is_empty()).collect(),
+        options: options.split_whitespace().map(Spec::read).collect(),
+        takes: Takes::by_name(takes)?,
+        only: only.split_whitespace().map(Mark::read).collect(),
+        fine: fine.split_whitespace().collect(),
+        is_general: names == "*",
+    };
+    let names: Vec<_> = names.split_whitespace().collect();
+    (!names.is_empty() && !row.options.is_empty()).then_some((names, row))
+}
+
+/// The cells of a line; `\|` is no border.
+pub(crate) fn cells(line: &'static str) -> Vec<&'static str> {
+    let mut cells = vec![];
+    let mut start = 1;
+    for (at, _) in line.match_indices('|').skip(1) {
+        if !line[..at].ends_with('\\') {
+            cells.push(line[start..at].trim());
+            start = at + 1;
+        }
+    }
+    cells
+}
+
+/// The rows about a program, by its name or by what is left of that without a version, a flavour and a target.
+pub(crate) fn rows(name: &str) -> impl Iterator<Item = &'static Row> {
+    let table = &*TABLE;
+    let plain = plain_name(name);
+    let named = table.names.get(name).or_else(|| table.names.get(plain));
+    let versioned = table.versioned.get(plain);
+    named.into_iter().chain(versioned).flatten().map(|index| &table.rows[*index])
+}
+
+/// The rows about every program.
+pub(crate) fn general_rows() -> impl Iterator<Item = &'static Row> {
+    TABLE.versioned.get("").into_iter().flatten().map(|index| &TABLE.rows[*index])
+}
+
+/// `gcc` of `x86_64-linux-gnu-gcc-12`, `vim` of `vim.tiny`, `python` of `python3.12`.
+fn plain_name(name: &str) -> &str {
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let name = if name.matches('-').count() >= 2 { name.rsplit('-').next().unwrap_or(name) } else { name };
+    match name.split_once('.') {
+        Some((stem, flavour)) if !stem.is_empty() && flavour.chars().all(|c| c.is_ascii_alphabetic()) => stem,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_a_rule() {
+        let (table, wrong) = read(TEXT);
+        assert_eq!(wrong, Vec::<&str>::new());
+        assert!(table.rows.len() > 300);
+        for row in &table.rows {
+            let with = row.options.iter().any(|spec| spec.spelling == Spelling::With);
+            assert!(!with || !row.with.is_empty(), "{row:?} names no sub-command");
+            assert!(row.takes != Takes::Script || !row.only.is_empty(), "{row:?} has no marks");
+        }
+    }
+
+    #[test]
+    fn names_are_found_with_their_version() {
+        assert!(rows("tar").next().is_some());
+        assert!(rows("pip3.12").next().is_some());
+        assert!(rows("x86_64-linux-gnu-gcc-12").next().is_some());
+        assert!(rows("vim.tiny").next().is_some());
+        assert!(rows("echo").next().is_none());
+        assert!(general_rows().count() >= 5);
+    }
+}
