@@ -87,8 +87,9 @@ impl Session {
         let layers: Vec<String> =
             layers.map(|layer| layer.as_str().map_or_else(|| layer.to_string(), str::to_owned)).collect();
         let text = format!(
-            "project {}\nfence {} ({})\n{}",
+            "project {}\n{}\nfence {} ({})\n{}",
             opened.tools.workspace().display(),
+            opened.tools.inside(),
             if assurance.active { "active" } else { "not active" },
             layers.join(", "),
             if held.is_empty() {
@@ -101,6 +102,7 @@ impl Session {
             opened.tools.questions().granted().iter().map(|grant| json!(grant)).collect();
         ToolResult::text(text)
             .with("project", opened.tools.workspace().display().to_string())
+            .with("inside", opened.tools.inside())
             .with("directories", json!(opened.directories))
             .with("session", self.key.clone())
             .with("sandbox", json!(assurance))

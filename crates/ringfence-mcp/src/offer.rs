@@ -1,5 +1,7 @@
 //! How tools and results look to the client.
 
+use std::borrow::Cow;
+
 use ringfence::model::ErrorKind;
 use ringfence::permission::Permission;
 use ringfence::tools::{Effect, ToolResult, ToolSpec};
@@ -8,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::schema::{self, Way};
 
-/// A tool of the façade.
-pub(crate) fn tool(spec: &ToolSpec) -> Tool {
+/// A tool of the façade. Who runs commands is told what it is like `inside`.
+pub(crate) fn tool(spec: &ToolSpec, inside: &str) -> Tool {
     let notes = match spec.effect {
         Effect::Reads => ToolAnnotations::new().read_only(true).idempotent(true).open_world(false),
         Effect::Writes => {
@@ -20,12 +22,16 @@ pub(crate) fn tool(spec: &ToolSpec) -> Tool {
             ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true)
         }
     };
-    described(spec.name, spec.description, spec.input_schema.as_value(), notes)
+    let description = match spec.name {
+        "bash" => format!("{} {inside}", spec.description).into(),
+        _ => Cow::Borrowed(spec.description),
+    };
+    described(spec.name, description, spec.input_schema.as_value(), notes)
 }
 
 pub(crate) fn described(
     name: &'static str,
-    description: &'static str,
+    description: impl Into<Cow<'static, str>>,
     input: &Value,
     notes: ToolAnnotations,
 ) -> Tool {

@@ -14,7 +14,8 @@ use ringfence_model::config::{
 use ringfence_model::environment::holds_secret;
 use ringfence_model::violation::annotate;
 use ringfence_model::{
-    Access, DenyReason, Error, ErrorKind, ExecResult, PathOutcome, Policy, Result, RuleLayer, Violation,
+    Access, DenyReason, Error, ErrorKind, ExecResult, PathOutcome, PathRule, Policy, Result, RuleLayer,
+    Violation,
 };
 
 use crate::config::expand::Expander;
@@ -130,6 +131,35 @@ impl Setup {
         let expander = Expander { home: &self.home, project: &self.project, env: &self.env };
         let configured = self.loaded.config.working_dir.as_ref().and_then(|text| expander.path(text));
         configured.map_or_else(|| self.project.clone(), |path| path.canonicalize().unwrap_or(path))
+    }
+
+    /// What whoever works inside should know before it tries, in words.
+    #[must_use]
+    pub fn inside(&self) -> String {
+        let config = &self.loaded.config;
+        if self.is_switched_off() || config.provider == "none" {
+            return "Nothing is fenced in: commands run as the user, with all of their rights.".to_owned();
+        }
+        if config.provider != "local" {
+            let start = self.start();
+            return format!(
+                "Commands run in a sandbox of the provider {}; what is kept is {}.",
+                config.provider,
+                start.display()
+            );
+        }
+        let policy = self.policy();
+        let literal = |rule: &PathRule| Some(rule.path.as_literal()?.display().to_string());
+        let writable: Vec<String> = policy.filesystem.allow_write.iter().filter_map(literal).collect();
+        let writable = if writable.is_empty() {
+            "Nothing is writable.".to_owned()
+        } else {
+            format!("Writable: {}.", writable.join(", "))
+        };
+        format!(
+            "{writable} The system can be read. The home directory and /tmp are empty, private, and gone at the end: keep \
+             nothing there. There is no network: nothing can be fetched or installed from outside."
+        )
     }
 
     /// Whether a person configured that nothing is fenced in.
