@@ -65,7 +65,8 @@ fn find(ledger: &Ledger, args: &Log) -> Result<Vec<Execution>> {
     // The ledger does not know these two conditions: more is read, step by step, until enough match.
     let mut ask = if args.failed || args.blocked { args.limit.saturating_mul(8).max(64) } else { args.limit };
     loop {
-        let filter = ExecutionFilter { since_ms, limit: Some(ask), ..ExecutionFilter::default() };
+        let (project, session_key) = (args.of.project(), args.of.session.clone());
+        let filter = ExecutionFilter { since_ms, project, session_key, limit: Some(ask) };
         let found = ledger.executions(&filter)?;
         let all_seen = found.len() < ask;
         let mut matching: Vec<Execution> = found.into_iter().filter(|execution| wanted(execution)).collect();
@@ -86,7 +87,7 @@ fn has_failed(execution: &Execution) -> bool {
 }
 
 fn table(executions: &[Execution], now_ms: u64) -> Table {
-    let mut table = Table::new(&["WHEN", "RESULT", "TOOK", "PROJECT", "COMMAND"]);
+    let mut table = Table::new(&["WHEN", "ID", "RESULT", "TOOK", "PROJECT", "COMMAND"]);
     for execution in executions {
         let (tone, result) = result(execution);
         let took = execution.duration_ms.map_or_else(|| "-".to_owned(), duration);
@@ -94,6 +95,7 @@ fn table(executions: &[Execution], now_ms: u64) -> Table {
         let project = project.rsplit('/').find(|name| !name.is_empty()).unwrap_or(project);
         table.row([
             (Tone::Quiet, ago(execution.started_ms, now_ms)),
+            (Tone::Quiet, short_id(execution.id)),
             (tone, result),
             (Tone::Plain, took),
             (Tone::Plain, project.to_owned()),
@@ -101,6 +103,12 @@ fn table(executions: &[Execution], now_ms: u64) -> Table {
         ]);
     }
     table
+}
+
+/// The end of an id, which tells commands apart; its beginning is the time.
+pub(crate) fn short_id(id: ExecutionId) -> String {
+    let id = id.to_string();
+    id[id.len().saturating_sub(8)..].to_owned()
 }
 
 fn result(execution: &Execution) -> (Tone, String) {

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::args::{Format, Violations};
-use crate::log::nothing;
+use crate::log::{nothing, short_id};
 use crate::output::{self, Table, Tone, cut};
 use crate::places::Places;
 use crate::report;
@@ -33,7 +33,8 @@ pub(crate) const KINDS: [&str; 12] = [
 pub(crate) const SEVERITIES: [&str; 4] = ["low", "medium", "high", "critical"];
 
 pub(crate) fn violations(args: &Violations) -> Result<ExitCode> {
-    let ledger = Places::find(None)?.ledger()?;
+    let places = Places::find(None)?;
+    let ledger = places.ledger()?;
     let since_ms = args.since.map(|since| since.0);
     if args.summary {
         let counts = match &ledger {
@@ -48,6 +49,10 @@ pub(crate) fn violations(args: &Violations) -> Result<ExitCode> {
         kind: args.kind.as_deref().and_then(named::<ViolationKind>),
         at_least: args.severity.as_deref().and_then(named::<Severity>),
         execution: None,
+        execution_ends: args.of_command.clone(),
+        project: args.of.project(),
+        session_key: args.of.session.clone(),
+        resource: args.path.as_deref().map(|path| resource(&places, path)),
         limit: Some(args.limit),
     };
     let found = match &ledger {
@@ -66,19 +71,27 @@ pub(crate) fn violations(args: &Violations) -> Result<ExitCode> {
 /// Enough to recognise a command by; `ringfence log` has all of it.
 const COMMAND_WIDTH: usize = 32;
 
+/// What records name a path as a person writes it; anything else stays as it is.
+fn resource(places: &Places, path: &str) -> String {
+    let absolute = places.absolute(path.as_ref());
+    let is_path = path.starts_with(['/', '~', '.']) || absolute.symlink_metadata().is_ok();
+    if is_path { absolute.canonicalize().unwrap_or(absolute).display().to_string() } else { path.to_owned() }
+}
+
 fn named<T: DeserializeOwned>(name: &str) -> Option<T> {
     serde_json::from_value(Value::String(name.to_owned())).ok()
 }
 
 fn table(found: &[LedgerViolation], now_ms: u64) -> Table {
     // The command is cut, and never what was refused.
-    let mut table = Table::new(&["WHEN", "SEVERITY", "KIND", "COMMAND", "WHAT"]).whole();
-    for LedgerViolation { violation, command, .. } in found {
+    let mut table = Table::new(&["WHEN", "SEVERITY", "KIND", "ID", "COMMAND", "WHAT"]).whole();
+    for LedgerViolation { violation, command, execution_id, .. } in found {
         let certainty = if violation.certain { "" } else { " (inferred)" };
         table.row([
             (Tone::Quiet, ago(violation.time_ms, now_ms)),
             (tone(violation.severity), violation.severity.name().to_owned()),
             (Tone::Plain, violation.kind.name().to_owned()),
+            (Tone::Quiet, execution_id.map_or_else(|| "-".to_owned(), short_id)),
             (Tone::Quiet, cut(command.as_deref().unwrap_or("-"), COMMAND_WIDTH)),
             (Tone::Plain, format!("{}{certainty}", violation.message)),
         ]);

@@ -31,6 +31,12 @@ pub struct ViolationFilter {
     /// This severe or worse.
     pub at_least: Option<Severity>,
     pub execution: Option<ExecutionId>,
+    /// As [`execution`](Self::execution), by the end of its id as tables show it.
+    pub execution_ends: Option<String>,
+    pub project: Option<String>,
+    pub session_key: Option<String>,
+    /// What was refused is this, or below it.
+    pub resource: Option<String>,
     pub limit: Option<usize>,
 }
 
@@ -124,6 +130,20 @@ impl Ledger {
         }
         if let Some(execution) = filter.execution {
             conditions.and("v.execution_id = ?", execution.to_string());
+        }
+        if let Some(end) = &filter.execution_ends {
+            let plain: String = end.chars().filter(char::is_ascii_alphanumeric).collect();
+            conditions.and("replace(v.execution_id, '-', '') LIKE ?", format!("%{plain}"));
+        }
+        if let Some(project) = &filter.project {
+            conditions.and("e.project = ?", project.clone());
+        }
+        if let Some(session) = &filter.session_key {
+            conditions.and("e.session_key = ?", session.clone());
+        }
+        if let Some(resource) = &filter.resource {
+            // Whatever stands in a name is meant as it is, so this is no LIKE.
+            conditions.and("instr(v.resource || '/', ?) = 1", format!("{}/", resource.trim_end_matches('/')));
         }
         let select = "SELECT v.id, v.execution_id, e.command, v.body FROM violations v
             LEFT JOIN executions e ON e.id = v.execution_id";

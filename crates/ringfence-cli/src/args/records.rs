@@ -1,5 +1,7 @@
 //! Commands that read what the ledger remembers, and grants.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use crate::since::Since;
@@ -13,6 +15,26 @@ pub(crate) struct Format {
     /// Print one JSON value per line and record
     #[arg(long, conflicts_with = "json")]
     pub(crate) jsonl: bool,
+}
+
+/// Whose records.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Of {
+    /// Only of the project in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+    /// Only of this session
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
+}
+
+impl Of {
+    /// The project as records name it.
+    pub(crate) fn project(&self) -> Option<String> {
+        let project = self.project.as_ref()?;
+        let found = project.canonicalize().or_else(|_| std::path::absolute(project));
+        Some(found.unwrap_or_else(|_| project.clone()).display().to_string())
+    }
 }
 
 const HOW_SINCE: &str = "Only since then: an age (90s, 30m, 2h, 3d, 1w), a day (2026-11-01, today, yesterday) or a moment \
@@ -32,6 +54,8 @@ pub(crate) struct Log {
     /// Only commands that the fence stopped
     #[arg(long)]
     pub(crate) blocked: bool,
+    #[command(flatten)]
+    pub(crate) of: Of,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -53,11 +77,19 @@ pub(crate) struct Violations {
     /// Only this severe or worse
     #[arg(long, value_name = "LEVEL", value_parser = crate::violations::SEVERITIES)]
     pub(crate) severity: Option<String>,
+    /// Only about this path and what is below it, or about this host or address
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
+    /// Only of the command with this id in `ringfence log`
+    #[arg(long, value_name = "ID")]
+    pub(crate) of_command: Option<String>,
+    #[command(flatten)]
+    pub(crate) of: Of,
     /// At most so many, the newest ones
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub(crate) limit: usize,
     /// Count them instead of listing them
-    #[arg(long, conflicts_with_all = ["kind", "severity", "jsonl"])]
+    #[arg(long, conflicts_with_all = ["kind", "severity", "path", "of_command", "project", "session", "jsonl"])]
     pub(crate) summary: bool,
     #[command(flatten)]
     pub(crate) format: Format,
@@ -66,6 +98,7 @@ pub(crate) struct Violations {
 const VIOLATIONS_EXAMPLES: &str = "\
 Examples:
   ringfence violations --since today
+  ringfence violations --project . --path ~/.ssh
   ringfence violations --severity high --json | jq '.[].violation.resource'
   ringfence violations --summary --since 1w";
 

@@ -231,3 +231,34 @@ fn a_secret_in_a_command_is_recorded_nowhere() {
     assert!(bytes.windows(10).any(|part| part == b"<redacted>"));
     assert!(!bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
 }
+
+#[test]
+fn records_are_found_by_project_session_path_and_command() {
+    let room = Room::new();
+    room.write(".env", "x");
+    room.write("sub_env/.env", "x");
+    for text in ["cat .env", "cat sub_env/.env"] {
+        room.run(&["run", "--no-gate", "-c", text]);
+    }
+    let resources = |options: &[&str]| -> Vec<String> {
+        let ran = room.run(&[&["violations", "--json"], options].concat()).expect(0);
+        let found = ran.json();
+        let found = found.as_array().unwrap().iter();
+        found.map(|found| found["violation"]["resource"].as_str().unwrap().to_owned()).collect()
+    };
+    let (one, two) = (room.project.join(".env"), room.project.join("sub_env/.env"));
+    let (one, two) = (one.display().to_string(), two.display().to_string());
+    let project = room.project.display().to_string();
+    assert_eq!(resources(&["--project", &project]), [two.clone(), one.clone()]);
+    assert_eq!(resources(&["--project", "/"]), [""; 0]);
+    assert_eq!(resources(&["--session", "nobody"]), [""; 0]);
+    assert_eq!(resources(&["--path", "sub_env"]), [two.clone()]);
+    assert_eq!(resources(&["--path", "sub%env"]), [""; 0]);
+    assert_eq!(resources(&["--path", &one]), [one.clone()]);
+    let log = room.run(&["log", "--project", "."]).expect(0);
+    let first = log.stdout.lines().find(|line| line.ends_with("cat .env")).unwrap();
+    let id =
+        first.split_whitespace().find(|word| word.len() == 8 && word.chars().all(|c| c.is_ascii_hexdigit()));
+    assert_eq!(resources(&["--of-command", id.unwrap()]), [one]);
+    room.run(&["log", "--project", "/"]).expect(0);
+}
