@@ -249,12 +249,12 @@ fn records_are_found_by_project_session_path_and_command() {
     let (one, two) = (room.project.join(".env"), room.project.join("sub_env/.env"));
     let (one, two) = (one.display().to_string(), two.display().to_string());
     let project = room.project.display().to_string();
-    assert_eq!(resources(&["--project", &project]), [two.clone(), one.clone()]);
+    assert_eq!(resources(&["--project", &project]), [two.as_str(), one.as_str()]);
     assert_eq!(resources(&["--project", "/"]), [""; 0]);
     assert_eq!(resources(&["--session", "nobody"]), [""; 0]);
-    assert_eq!(resources(&["--path", "sub_env"]), [two.clone()]);
+    assert_eq!(resources(&["--path", "sub_env"]), [two.as_str()]);
     assert_eq!(resources(&["--path", "sub%env"]), [""; 0]);
-    assert_eq!(resources(&["--path", &one]), [one.clone()]);
+    assert_eq!(resources(&["--path", &one]), [one.as_str()]);
     let log = room.run(&["log", "--project", "."]).expect(0);
     let first = log.stdout.lines().find(|line| line.ends_with("cat .env")).unwrap();
     let id =
