@@ -31,6 +31,7 @@ mod suite {
     pub(crate) mod fence_everyday;
     pub(crate) mod fence_faults;
     pub(crate) mod fence_grants;
+    pub(crate) mod fence_invisible;
     pub(crate) mod fence_nursery;
     pub(crate) mod fence_signals;
     pub(crate) mod fence_support;

@@ -40,6 +40,9 @@ pub trait Handlers {
     /// The sandbox is there, and waits to be asked for commands.
     fn held(&mut self) {}
 
+    /// The command has ended, and its sandbox is still there.
+    fn exited(&mut self) {}
+
     /// The master of the command's terminal.
     fn terminal(&mut self, master: OwnedFd);
 
@@ -136,6 +139,7 @@ pub fn run(
             Ok((Message::Processes, Some(processes))) => handlers.processes(processes),
             Ok((Message::Exited { status, alone, cpu_us, max_rss_kib }, _)) => {
                 outcome = Outcome { status: Some(status), cpu_us, max_rss_kib, ..outcome };
+                handlers.exited();
                 if alone && sandbox.end == End::Kill {
                     // The kernel clears up the rest of init; nobody has to wait for that.
                     sandbox.leave();

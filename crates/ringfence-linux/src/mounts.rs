@@ -190,12 +190,18 @@ fn attach_over(tree: BorrowedFd<'_>, path: &CStr) -> Sys<()> {
     move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-/// A detached tmpfs.
+/// A detached tmpfs. One of a limited size has a limited number of files too: an empty one takes memory as well.
 pub(crate) fn tmpfs(mode: u32, size: Option<u64>) -> Sys<OwnedFd> {
-    let (mut mode_text, mut size_text) = ([0_u8; 24], [0_u8; 24]);
+    const BYTES_FOR_EACH_FILE: u64 = 4096;
+    const FEWEST_FILES: u64 = 1024;
+    let (mut mode_text, mut size_text, mut files_text) = ([0_u8; 24], [0_u8; 24], [0_u8; 24]);
     let mode = digits(mode.into(), 8, &mut mode_text)?;
     let options: &[_] = match size {
-        Some(size) => &[(c"mode", mode), (c"size", digits(size, 10, &mut size_text)?)],
+        Some(size) => &[
+            (c"mode", mode),
+            (c"size", digits(size, 10, &mut size_text)?),
+            (c"nr_inodes", digits((size / BYTES_FOR_EACH_FILE).max(FEWEST_FILES), 10, &mut files_text)?),
+        ],
         None => &[(c"mode", mode)],
     };
     new_filesystem(c"tmpfs", options, libc::MOUNT_ATTR_NODEV)

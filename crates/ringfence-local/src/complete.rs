@@ -103,11 +103,26 @@ pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Res
         .hint("remove allowNetwork, or use a provider with a network"));
     }
     refuse_write_quotas(&policy.limits)?;
+    refuse_too_little_memory(&policy.limits)?;
     if cwd.parent().is_none() {
         return Err(Error::new(ErrorKind::SandboxDenied, "the project cannot be the root directory")
             .hint("start in the project's own directory, or name it with --project"));
     }
     Ok(())
+}
+
+/// With so little a program ends before its first instruction, and nobody can say why.
+fn refuse_too_little_memory(limits: &Limits) -> Result<()> {
+    const LEAST: u64 = 8 << 20;
+    match limits.max_memory_bytes {
+        Some(memory) if memory < LEAST => {
+            let message =
+                format!("a memory limit of {memory} bytes is less than any program needs to start (8M)");
+            Err(Error::new(ErrorKind::InvalidConfig, message)
+                .hint("numbers without a unit are bytes: write 512M or 2G (--memory, limits.maxMemoryBytes)"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Nobody counts what is written: a file that is open is written without a call that could be held.

@@ -4,7 +4,10 @@ mod handlers;
 mod shared_sandbox;
 
 use std::cell::{Cell, RefCell};
+use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,7 +15,7 @@ use ringfence_fence::{CreateOptions, EventSink};
 use ringfence_linux::cgroup;
 use ringfence_linux::host_loop::{self, Outcome};
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio};
-use ringfence_linux::plan::{Exec, LOWEST_SOURCE, Passed};
+use ringfence_linux::plan::{Exec, LOWEST_SOURCE, MountStep, Passed};
 use ringfence_linux::prefork;
 use ringfence_linux::supervisor::{Ask, Reporter, Supervisor};
 use ringfence_model::LockExt as _;
@@ -31,12 +34,14 @@ use crate::environment;
 use crate::fence_plan::{PlanInputs, Ready};
 use crate::host::{Host, canonical_or_same};
 use crate::launcher::{self, LaunchOptions, Launcher};
-use crate::limit_violations::End;
-use crate::limits::LimitPlan;
+use crate::limit_violations::{self, End};
+use crate::limits::{Gauge, LimitPlan, Seen};
+use crate::memory_watch::Tally;
 use crate::relay;
 use crate::scan;
 use crate::select::{Selected, Selection};
 use crate::streams::refuse_terminals;
+use crate::synthetic_etc::Users;
 use crate::terminal;
 use crate::traps::Traps;
 use crate::tripwire;
@@ -66,10 +71,12 @@ impl LocalFence {
         let precision = local.precision;
         let launch_options = LaunchOptions::new(local)?;
         let Completed { mut policy, .. } = complete::complete(options.policy, &cwd, &host);
+        let users = Users::show_own(&mut policy.filesystem);
         let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         scan::add_rules(&mut policy.filesystem, &found);
-        let limits = LimitPlan::new(&policy.limits);
-        let inputs = PlanInputs { host, cwd, policy, found, precision, limits, options: launch_options };
+        let limits = LimitPlan::new(&policy.limits, &host.home);
+        let inputs =
+            PlanInputs { host, cwd, policy, users, found, precision, limits, options: launch_options };
         let selection = Selection::new(&inputs, &prefork::one::build)?;
         Ok(Self { inputs, selection })
     }
@@ -186,6 +193,7 @@ impl LocalFence {
             on_held: None,
             on_gauge: None,
             is_shell: !passed.is_empty(),
+            tally: Arc::default(),
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
@@ -217,7 +225,7 @@ impl LocalFence {
             run.violations.locked().extend(appeared);
         }
         let (violations, usage) = (std::mem::take(&mut *run.violations.locked()), run.usage.into_inner());
-        Ok(self.result(run.selected, outcome, output, violations, usage, started))
+        Ok(self.result(run.selected, outcome, output, violations, (usage, &run.tally), started))
     }
 
     fn result(
@@ -226,7 +234,7 @@ impl LocalFence {
         outcome: Outcome,
         output: Collected,
         mut violations: Vec<Violation>,
-        usage: Option<cgroup::Usage>,
+        (usage, tally): (Option<cgroup::Usage>, &Tally),
         started: Instant,
     ) -> ExecResult {
         let (exit_code, signal) = exit_code(&outcome);
@@ -236,7 +244,13 @@ impl LocalFence {
         let outputs = [&output.stdout, &output.stderr];
         let (timed_out, cpu_us, lasted) = (outcome.timed_out, Some(outcome.cpu_us), started.elapsed());
         let end = End { timed_out, signal, exit_code, cpu_us, lasted };
-        violations.extend(self.inputs.limits.reached(&end, usage.as_ref(), &outputs.map(Capture::cut)));
+        let seen = Seen { tally, largest: outcome.max_rss_kib * 1024 };
+        violations.extend(self.inputs.limits.reached(
+            &end,
+            usage.as_ref(),
+            &seen,
+            &outputs.map(Capture::cut),
+        ));
         let tree_peak = usage.and_then(|usage| usage.memory).and_then(|memory| memory.peak);
         let truncated = outputs.iter().any(|output| output.truncated());
         ExecResult {
@@ -311,9 +325,10 @@ struct Run<'a> {
     /// Told when a sandbox without a command of its own is there.
     on_held: Option<&'a dyn Fn()>,
     /// Told how to read which limits were reached meanwhile.
-    on_gauge: Option<&'a dyn Fn(cgroup::Gauge)>,
+    on_gauge: Option<&'a dyn Fn(Gauge)>,
     /// It is talked to through descriptors of its own.
     is_shell: bool,
+    tally: Arc<Tally>,
 }
 
 impl Run<'_> {
@@ -340,22 +355,52 @@ impl Run<'_> {
         let mut place = || {
             let mut made = limits.group()?;
             if let Some(tell) = self.on_gauge {
-                tell(made.gauge());
+                tell(Gauge { group: Some(made.gauge()), tally: Arc::clone(&self.tally) });
             }
             let doors = made.take_doors();
             group = Some(made);
             Ok(doors)
         };
-        let place: Place<'_> = if limits.needs_cgroup() { Some(&mut place) } else { None };
+        let needs_cgroup = limits.needs_cgroup();
+        let place: Place<'_> = if needs_cgroup { Some(&mut place) } else { None };
+        if let Some(tell) = self.on_gauge.filter(|_| !needs_cgroup) {
+            tell(Gauge { group: None, tally: Arc::clone(&self.tally) });
+        }
         let sandbox =
             self.ready.launch(self.exec, stdio, place).map_err(|error| self.launch_failed(error))?;
         drop(ours);
-        let outcome = serve(&sandbox);
+        let outcome = match limits.watched_memory {
+            Some(limit) => self.watching(&sandbox, limit, serve),
+            None => serve(&sandbox),
+        };
         if let Some(group) = group {
             self.usage.set(Some(group.usage()));
             group.leave();
         }
         outcome
+    }
+
+    /// Serves, while somebody adds up what all processes use.
+    fn watching<T>(
+        &self,
+        sandbox: &Sandboxed,
+        limit: u64,
+        serve: impl FnOnce(&Sandboxed) -> Result<T>,
+    ) -> Result<T> {
+        let places: Vec<PathBuf> = in_memory(&self.ready.plan.mounts).map(Path::to_owned).collect();
+        std::thread::scope(|scope| {
+            let (tally, top, places) = (&*self.tally, sandbox.pid, &places);
+            let watch = move || tally.watch(top, limit, places);
+            let watcher = std::thread::Builder::new().name("memory".to_owned()).spawn_scoped(scope, watch);
+            // A limit that nobody keeps is no limit.
+            watcher.map_err(|error| {
+                sandbox.kill();
+                Error::new(ErrorKind::SpawnFailed, "cannot watch the memory of the sandbox").caused_by(error)
+            })?;
+            let outcome = serve(sandbox);
+            self.tally.stop();
+            outcome
+        })
     }
 
     /// Attends to what runs, in its own sandbox or beside others.
@@ -383,6 +428,9 @@ impl Run<'_> {
                 asker: self.asker.as_deref(),
                 selected: self.selected,
                 on_held: self.on_held,
+                on_full: |place: &Path, holds| report(limit_violations::no_room(place, holds)),
+                in_memory: in_memory(&plan.mounts).collect(),
+                held_open: vec![],
                 on_tripwire: |device| traps.serve(scope, device),
                 traps: &traps,
             };
@@ -475,6 +523,16 @@ fn given(terminal: CallersTerminal<'_>) -> Result<Vec<(OwnedFd, i32)>> {
         Ok((lifted, number))
     });
     lifted.collect()
+}
+
+/// The sandbox's own file systems of a limited size.
+fn in_memory(mounts: &[MountStep]) -> impl Iterator<Item = &Path> {
+    mounts.iter().filter_map(|step| match step {
+        MountStep::Tmpfs { target, size: Some(_), .. } => {
+            Some(Path::new(OsStr::from_bytes(target.to_bytes())))
+        }
+        _ => None,
+    })
 }
 
 fn asker(approval: Approval, request: &ExecRequest) -> Result<Arc<Asker>> {

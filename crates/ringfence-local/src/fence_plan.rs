@@ -25,10 +25,13 @@ use crate::host::Host;
 use crate::host_view::{self, OwnDirectory};
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
 use crate::limits::LimitPlan;
-use crate::no_user_lookup::nobody_looked_up;
 use crate::not_promised;
 use crate::scan::{self, Found};
+use crate::synthetic_etc::Users;
 use crate::view::{self, Rooms, View};
+
+/// What a machine of its own calls itself.
+const HOSTNAME: &str = "ringfence";
 
 /// The policy of a sandbox and the facts about its host, from which every launcher starts.
 #[derive(Debug)]
@@ -37,6 +40,7 @@ pub(crate) struct PlanInputs {
     pub(crate) cwd: PathBuf,
     /// Completed.
     pub(crate) policy: Policy,
+    pub(crate) users: Users,
     pub(crate) found: Found,
     pub(crate) precision: Precision,
     pub(crate) limits: LimitPlan,
@@ -122,7 +126,7 @@ impl PlanInputs {
         let supervised = self.precision != Precision::Off;
         let spare = supervised && !self.options.requires(Layer::Supervisor);
         let plan = Plan {
-            hostname: CString::from(c"ringfence"),
+            hostname: CString::new(HOSTNAME).unwrap_or_default(),
             mounts: view.mounts,
             idmapped,
             traps: view.traps,
@@ -146,7 +150,9 @@ impl PlanInputs {
     /// root can read there is looked for and masked.
     fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Idmapped>>)> {
         let fs = &self.policy.filesystem;
-        let mut rooms = Rooms::new(fs, self.precision != Precision::Off)?;
+        let replaced = self.users.replaced(fs, &self.host.home, HOSTNAME);
+        let mut rooms =
+            Rooms::new(fs, &replaced, &|place| self.limits.room(place), self.precision != Precision::Off)?;
         // The one file of it that somebody wants would be refused with the others.
         let translated = launcher == Launcher::Native
             && rustix::process::geteuid().is_root()
@@ -192,6 +198,7 @@ impl PlanInputs {
         let mut fence_plan = self.with_mounts(Launcher::Bwrap, &no_head_start)?;
         let arguments = bwrap::arguments(&program, &fence_plan.plan.mounts)?;
         fence_plan.helper = Some(Helper { arguments, stage });
+        fence_plan.degraded.push(not_promised::files_uncounted());
         Ok(fence_plan)
     }
 
@@ -201,6 +208,7 @@ impl PlanInputs {
             return Err(NoFence::unavailable("the kernel has no Landlock, or it is switched off"));
         }
         let (mut policy, hidden) = host_view::for_host(self.policy.clone());
+        self.users.deny_hosts(&mut policy.filesystem);
         let found = self.found_with_roots_own();
         let view = host_view::lay_out(&policy.filesystem, &hidden, &found, &self.cwd)?;
         host_view::open_descriptors(&mut policy);
@@ -210,7 +218,7 @@ impl PlanInputs {
         let spare = !self.options.requires(Layer::Supervisor) && view.exposed.is_empty();
         let alone = Shared { no_local: true, ..shared };
         let plan = Plan {
-            hostname: CString::from(c"ringfence"),
+            hostname: CString::new(HOSTNAME).unwrap_or_default(),
             mounts: vec![],
             idmapped: None,
             traps: vec![],
@@ -241,14 +249,14 @@ impl PlanInputs {
 
     fn network_only(&self) -> FencePlan {
         let plan = Plan {
-            hostname: CString::from(c"ringfence"),
+            hostname: CString::new(HOSTNAME).unwrap_or_default(),
             mounts: vec![],
             idmapped: None,
             traps: vec![],
             landlock: None,
             without_tcp: false,
             rlimits: self.limits.rlimits.clone(),
-            filter: seccomp::static_program(),
+            filter: seccomp::program_among_host_processes(),
             supervised: false,
             unsupervised_filter: None,
         };
@@ -331,7 +339,9 @@ impl FencePlan {
         let mut watched = Cow::Borrowed(&self.watched);
         if let Some(own) = &own {
             let (home, own_home) = (inputs.host.home.clone(), own.places.home.clone());
-            let replaced = nobody_looked_up(&policy.filesystem).into_iter().collect();
+            let machine = rustix::system::uname();
+            let machine = machine.nodename().to_string_lossy();
+            let replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine);
             let usual = self.usual.clone();
             let mut landlocked = Vec::new();
             if let Some((_, rules)) = &mut plan.to_mut().landlock {

@@ -32,9 +32,9 @@ pub mod launcher;
 pub mod limit_violations;
 #[cfg(target_os = "linux")]
 mod limits;
-mod names;
 #[cfg(target_os = "linux")]
-mod no_user_lookup;
+mod memory_watch;
+mod names;
 #[cfg(target_os = "linux")]
 mod not_promised;
 pub mod offload;
@@ -52,6 +52,8 @@ mod select;
 #[cfg(target_os = "linux")]
 pub mod shell;
 mod streams;
+#[cfg(target_os = "linux")]
+mod synthetic_etc;
 mod system;
 pub mod terminal;
 pub mod terminal_notices;

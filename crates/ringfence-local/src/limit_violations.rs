@@ -43,7 +43,8 @@ pub fn by_one_process(limits: &Limits, end: &End, cut: &[Option<u64>]) -> Vec<Vi
         && (ended_by(Signal::XCPU)
             || (ended_by(Signal::KILL) && end.cpu_us.is_some_and(|used| used / 1_000_000 >= limit)))
     {
-        let used = end.cpu_us.map_or_else(String::new, |used| {
+        // Less is what others of its processes used, or what the kernel counts by its ticks.
+        let used = end.cpu_us.filter(|used| used / 1_000_000 >= limit).map_or_else(String::new, |used| {
             format!("; {}.{} s were used", used / 1_000_000, used / 100_000 % 10)
         });
         let message = format!("the limit of {limit} s of CPU time was reached{used}");
@@ -56,6 +57,28 @@ pub fn by_one_process(limits: &Limits, end: &End, cut: &[Option<u64>]) -> Vec<Vi
         }
     }
     reached
+}
+
+/// A file system of the sandbox's own is full: of so many bytes, or so many files.
+#[must_use]
+pub fn no_room(place: &std::path::Path, holds: Held) -> Violation {
+    let holds = match holds {
+        Held::Bytes(bytes) => size(bytes),
+        Held::Files(files) => format!("{files} files"),
+    };
+    let message = format!(
+        "the sandbox's own {} is full: it holds {holds}, its share of the memory limit; write into the project, or \
+         raise the limit (--memory)",
+        place.display(),
+    );
+    violation("files", false, message)
+}
+
+/// What fills a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    Bytes(u64),
+    Files(u64),
 }
 
 /// The limits of a container: how many processes were killed for its memory, and how many were not started.
@@ -114,6 +137,7 @@ mod tests {
         let cpu = "the limit of 1 s of CPU time was reached";
         assert_eq!(told(Signal::XCPU, Some(1_090_000)), [format!("{cpu}; 1.0 s were used")]);
         assert_eq!(told(Signal::XCPU, None), [cpu]);
+        assert_eq!(told(Signal::XCPU, Some(800_000)), [cpu]);
         let size = "a file of 1 MiB was to grow beyond the limit of 1 MiB; it did not";
         assert_eq!(told(Signal::XFSZ, None), [size]);
     }

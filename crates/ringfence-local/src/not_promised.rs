@@ -14,6 +14,13 @@ pub(crate) fn no_landlock() -> Degradation {
     )
 }
 
+pub(crate) fn files_uncounted() -> Degradation {
+    Degradation::new(
+        Code::FileLimit,
+        "bwrap limits how much the sandbox's own directories hold, not how many files",
+    )
+}
+
 pub(crate) fn search_incomplete() -> Degradation {
     Degradation::new(
         Code::SearchIncomplete,
@@ -73,7 +80,8 @@ pub(crate) fn unseen(precision: Precision, no_tripwire: Option<&String>) -> Opti
         (Precision::Off, _) => (
             Code::Precision,
             "precision off: reads of hidden paths are refused but not reported, and not refused is what is done to \
-             denied and protected names that appear meanwhile"
+             denied and protected names that appear meanwhile, nor the connection to a local socket that somebody \
+             outside makes meanwhile in a directory that is shown"
                 .to_owned(),
         ),
     };

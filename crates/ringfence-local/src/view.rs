@@ -14,8 +14,8 @@ use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result}
 use crate::base_mounts::base_mounts;
 use crate::host::everything;
 use crate::names::Names;
-use crate::no_user_lookup::nobody_looked_up;
 use crate::scan::Found;
+use crate::synthetic_etc::Replaced;
 
 pub(crate) use crate::verdict::invisible;
 
@@ -50,7 +50,7 @@ type Nodes = BTreeMap<OsString, Node>;
 /// Lays out the view. `cwd` must be visible in it. With a supervisor, writes to protected names in private
 /// directories are refused by it; without one, such names are occupied by files that can't be written.
 pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> Result<View> {
-    Rooms::new(fs, supervised)?.finish(fs, found, cwd)
+    Rooms::new(fs, &[], &|_| None, supervised)?.finish(fs, found, cwd)
 }
 
 /// A view in which everything is shown and made that will be, and nothing is covered yet.
@@ -62,7 +62,13 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    pub(crate) fn new(fs: &Filesystem, supervised: bool) -> Result<Self> {
+    /// `size` says how much a private directory may hold.
+    pub(crate) fn new(
+        fs: &Filesystem,
+        replaced: &[Replaced],
+        size: &dyn Fn(&Path) -> Option<u64>,
+        supervised: bool,
+    ) -> Result<Self> {
         let mut view = View::default();
         let nodes = collect_nodes(fs);
         if supervised {
@@ -79,10 +85,14 @@ impl Rooms {
             placed.insert(OsString::from(made), Node::Private);
         }
         for (path, node) in nodes.iter().filter(|(path, _)| !placed.contains_key(*path)).collect::<Vec<_>>() {
-            view.place(&mut placed, Path::new(path), *node)?;
+            view.place(&mut placed, Path::new(path), *node, size)?;
         }
         view.hide_siblings(&placed)?;
-        view.look_up_nobody(fs)?;
+        for (path, content) in replaced {
+            if matches!(nearest(&placed, path), Some((_, Node::ReadOnly))) {
+                view.mounts.push(MountStep::Replace { target: c_path(path)?, content: content.clone() });
+            }
+        }
         Ok(Self { view, placed, supervised })
     }
 
@@ -228,7 +238,13 @@ impl View {
         if self.kept.iter().any(|kept| kept == path) { Rights::SupervisorOnly } else { Rights::Write }
     }
 
-    fn place(&mut self, placed: &mut Nodes, path: &Path, node: Node) -> Result<()> {
+    fn place(
+        &mut self,
+        placed: &mut Nodes,
+        path: &Path,
+        node: Node,
+        size: &dyn Fn(&Path) -> Option<u64>,
+    ) -> Result<()> {
         let outer = nearest(placed, path);
         // Already shown, with at least these rights.
         let redundant = matches!(
@@ -250,7 +266,7 @@ impl View {
                     _ if matches!(path.to_str(), Some("/tmp" | "/var/tmp" | "/dev/shm")) => 0o1777,
                     _ => 0o700,
                 };
-                self.mounts.push(MountStep::Tmpfs { target: c_path(path)?, mode, size: None });
+                self.mounts.push(MountStep::Tmpfs { target: c_path(path)?, mode, size: size(path) });
                 if node == Node::Private {
                     self.rule(path, self.write_rights(path))?;
                 }
@@ -337,15 +353,6 @@ impl View {
             self.traps.push(Trap { path: path.clone(), kind: trap::Kind::Directory });
             self.landlock.push(LandlockRule { path: path.clone(), rights: Rights::Read });
         }
-    }
-
-    /// Every shell and interpreter looks its user up when it starts. With `/etc/passwd` denied that would be
-    /// a refused access in every run, which nobody meant: so the C library is told not to look there.
-    fn look_up_nobody(&mut self, fs: &Filesystem) -> Result<()> {
-        if let Some((path, content)) = nobody_looked_up(fs) {
-            self.mounts.push(MountStep::Replace { target: c_path(&path)?, content });
-        }
-        Ok(())
     }
 
     fn mask(&mut self, fs: &Filesystem, placed: &Nodes, path: &Path) -> Result<()> {

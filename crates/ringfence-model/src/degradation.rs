@@ -90,8 +90,10 @@ pub enum DegradationCode {
     NoSupervisor,
     /// Not all of the project was searched for denied names.
     SearchIncomplete,
-    /// Memory is limited for each process, or not at all.
+    /// Memory of all processes together is watched, not kept by the kernel, or not limited at all.
     MemoryLimit,
+    /// The number of files in the sandbox's own directories is not limited.
+    FileLimit,
     /// The number of processes is not limited.
     ProcessLimit,
     /// The private directories are places of the host (macOS).

@@ -1,5 +1,7 @@
 //! Resource limits. `None` means no limit of that kind.
 
+use std::sync::OnceLock;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +58,25 @@ impl Limits {
     /// cannot take the machine down.
     #[must_use]
     pub fn development() -> Self {
-        Self { max_processes: Some(4096), ..Self::default() }
+        Self {
+            max_processes: Some(4096),
+            max_memory_bytes: Self::memory_for_development(),
+            ..Self::default()
+        }
+    }
+
+    /// Three quarters of the machine's memory, where that is known: no build that works on this machine needs more, and
+    /// the rest is enough to go on.
+    #[must_use]
+    pub fn memory_for_development() -> Option<u64> {
+        static MEMORY: OnceLock<Option<u64>> = OnceLock::new();
+        *MEMORY.get_or_init(|| {
+            let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+            let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+            // In round numbers, as people would set it.
+            Some((kib * 1024 / 4 * 3 / (256 * MIB)).max(1) * 256 * MIB)
+        })
     }
 
     /// Small tasks: 512 MiB, 60 s of CPU, 10 processes.

@@ -70,10 +70,10 @@ static long write_text(const char *path, const char *text) {
   return fd < 0 ? -1 : write(fd, text, strlen(text));
 }
 
-static long vm_init(long number) {
+static long vm_of(long number, int pid) {
   char here[8] = {0};
   struct iovec local = {here, 8}, remote = {(void *)0x400000, 8};
-  long got = syscall(number, 1, &local, 1, &remote, 1, 0);
+  long got = syscall(number, pid, &local, 1, &remote, 1, 0);
   return got < 0 && errno == EFAULT ? 0 : got;
 }
 
@@ -226,8 +226,8 @@ int main(int argc, char **argv) {
   P("ptrace-attach-init", ptrace(PTRACE_ATTACH, 1, 0, 0))
   P("ptrace-seize-init", ptrace(PTRACE_SEIZE, 1, 0, 0))
   P("ptrace-attach-parent", ptrace(PTRACE_ATTACH, getppid(), 0, 0))
-  P("vm-read-init", vm_init(SYS_process_vm_readv))
-  P("vm-write-init", vm_init(SYS_process_vm_writev))
+  P("vm-read-init", vm_of(SYS_process_vm_readv, 1))
+  P("vm-write-init", vm_of(SYS_process_vm_writev, 1))
   P("pidfd-getfd-init", steal(0))
   P("pidfd-getfd-init-3", steal(3))
   P("kcmp-init", syscall(SYS_kcmp, getpid(), 1, 2, 0, 0))
@@ -253,6 +253,18 @@ int main(int argc, char **argv) {
   P("iopl", syscall(SYS_iopl, 3))
   P("modify-ldt", ldt())
   P("personality", personality(0x0400000))
+  P("no-randomisation", personality(0x0040000))
+  P("ptrace-attach", ptrace(PTRACE_ATTACH, atoi(arg), 0, 0))
+  P("ptrace-seize", ptrace(PTRACE_SEIZE, atoi(arg), 0, 0))
+  P("vm-read", vm_of(SYS_process_vm_readv, atoi(arg)))
+  P("renice", setpriority(PRIO_PROCESS, atoi(arg), 5))
+  P("renice-user", setpriority(PRIO_USER, getuid(), 5))
+  P("idle", ({ struct sched_param p = {0}; sched_setscheduler(atoi(arg), SCHED_IDLE, &p); }))
+  P("idle-attr", ({ uint32_t a[12] = {48, SCHED_IDLE}; syscall(SYS_sched_setattr, atoi(arg), a, 0); }))
+  P("affinity", ({ unsigned long m = ~0ul; syscall(SYS_sched_setaffinity, atoi(arg), sizeof m, &m); }))
+  P("ioprio", syscall(SYS_ioprio_set, 1, atoi(arg), 3 << 13))
+  P("ioprio-user", syscall(SYS_ioprio_set, 3, getuid(), 3 << 13))
+  P("prlimit-look", ({ struct rlimit l; syscall(SYS_prlimit64, atoi(arg), RLIMIT_NOFILE, 0, &l); }))
   P("swapon", syscall(SYS_swapon, "/none", 0))
   P("acct", syscall(SYS_acct, 0))
   P("sethostname", sethostname("evil", 4))

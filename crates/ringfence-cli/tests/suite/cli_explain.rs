@@ -114,7 +114,7 @@ fn the_fence_gives_the_same_answer() {
         home(".gitconfig"),
         "/etc/hostname".into(),
         "/etc/shadow".into(),
-        "/etc/passwd".into(),
+        "/etc/gshadow".into(),
         "/bin/sh".into(),
     ];
     for path in paths.iter().filter(|path| path.exists()) {

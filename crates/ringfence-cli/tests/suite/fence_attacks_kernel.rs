@@ -5,6 +5,7 @@ use crate::suite::fence_support::{KERNEL, Launcher, SOCKETS, Victim, for_every_l
 use crate::suite::support::Room;
 
 for_every_launcher! {
+    nothing_made_inside_runs_with_rights_of_its_own,
     no_new_namespaces_and_no_mounts,
     the_kernels_dangerous_corners_are_closed,
     foreign_calling_conventions_are_rejected,
@@ -94,6 +95,7 @@ fn the_kernels_dangerous_corners_are_closed(launcher: Launcher) {
         "iopl",
         "modify-ldt",
         "personality",
+        "no-randomisation",
         "swapon",
         "acct",
         "sethostname",
@@ -108,7 +110,7 @@ fn the_kernels_dangerous_corners_are_closed(launcher: Launcher) {
         "setgroups",
     ];
     assert_eq!(allowed(&room, &probes), Vec::<String>::new());
-    for probe in ["keyctl", "name-to-handle", "modify-ldt", "personality", "tiocsti"] {
+    for probe in ["keyctl", "name-to-handle", "modify-ldt", "personality", "no-randomisation", "tiocsti"] {
         assert_eq!(KERNEL.unfenced(&[probe], &room.project), "ALLOWED", "{probe} outside");
     }
 }
@@ -149,11 +151,37 @@ fn processes_of_the_host_are_out_of_reach(launcher: Launcher) {
     let room = Room::on(launcher);
     let mut victim = Victim::new();
     let pid = victim.pid();
-    let probes: Vec<String> =
-        ["kill", "tgkill", "pidfd-open"].map(|probe| format!("{probe} {pid}")).into_iter().collect();
+    let probes: Vec<String> = [
+        "kill",
+        "tgkill",
+        "pidfd-open",
+        "ptrace-attach",
+        "ptrace-seize",
+        "vm-read",
+        "renice",
+        "idle",
+        "idle-attr",
+        "affinity",
+        "ioprio",
+        "prlimit-look",
+    ]
+    .map(|probe| format!("{probe} {pid}"))
+    .into_iter()
+    .collect();
     let probes: Vec<&str> = probes.iter().map(String::as_str).collect();
     assert_eq!(allowed(&room, &probes), Vec::<String>::new());
-    assert_eq!(KERNEL.unfenced(&["kill", &pid.to_string()], &room.project), "ALLOWED");
+    for probe in ["kill", "renice", "idle", "idle-attr", "affinity", "ioprio", "prlimit-look"] {
+        assert_eq!(KERNEL.unfenced(&[probe, &pid.to_string()], &room.project), "ALLOWED", "{probe} outside");
+    }
+    let runs_as = |victim: &Victim| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", victim.pid())).unwrap();
+        stat.split_whitespace().nth(18).unwrap().to_owned()
+    };
+    let other = Victim::new();
+    let before = runs_as(&other);
+    // In a pid namespace these are about the processes in it.
+    allowed(&room, &["renice-user", "ioprio-user"]);
+    assert_eq!(runs_as(&other), before);
     let seen = room.fenced("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; ls /proc | grep -c '^[0-9]'");
     assert!(!seen.stdout.contains("sleep 600"), "{seen:?}");
     assert!(victim.lives());
@@ -197,7 +225,7 @@ fn the_machine_cannot_be_changed_not_even_as_root(launcher: Launcher) {
         "chmod /usr",
         "link-from /usr/bin/env",
         "read /etc/shadow",
-        "read /etc/passwd",
+        "read /etc/passwd-",
         "read /etc/machine-id",
     ];
     let mode = |path: &str| {
@@ -248,13 +276,66 @@ fn set_user_id_programs_gain_nothing(launcher: Launcher) {
     let ran = room.fenced(
         "for p in /usr/bin/su /usr/bin/passwd /usr/bin/mount /usr/bin/newgrp /usr/bin/sudo; do \
          [ -u $p ] && $p -c 'id -u; cat /proc/self/status' </dev/null 2>/dev/null | grep CapEff; done; \
-         cp /usr/bin/id . && chmod u+s,g+s id && ./id -u; true",
+         cp /usr/bin/id . && chmod u+s,g+s id; ./id -u; true",
     );
     assert!(
         !ran.stdout.lines().any(|line| line.starts_with("CapEff") && !line.ends_with("0000000000000000"))
     );
     let own = rustix::process::geteuid().as_raw().to_string();
     assert_eq!(ran.stdout.lines().last(), Some(own.as_str()), "{ran:?}");
+}
+
+/// The host would run them as their owner, or with what they hold.
+fn nothing_made_inside_runs_with_rights_of_its_own(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write(
+        "make.py",
+        r#"
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def raw(number, *words):
+    if libc.syscall(number, *words) < 0: raise OSError(ctypes.get_errno(), "call")
+def how(path, flags, mode):
+    raw(437, -100, path.encode(), struct.pack("QQQ", flags, mode, 0), 24)
+def made(name):
+    open(name, "w").close()
+    return name
+ways = {
+    "chmod": lambda n: os.chmod(made(n), 0o4755),
+    "chmod-group": lambda n: os.chmod(made(n), 0o2755),
+    "chmod-at": lambda n: os.chmod(made(n), 0o4755, dir_fd=os.open(".", os.O_RDONLY)),
+    "fchmod": lambda n: os.fchmod(os.open(made(n), os.O_RDWR), 0o6755),
+    "fchmodat2": lambda n: raw(452, -100, made(n).encode(), 0o4755, 0),
+    "fchmodat2-empty": lambda n: raw(452, os.open(made(n), os.O_RDWR), b"", 0o4755, 0x1000),
+    "proc": lambda n: os.chmod("/proc/self/fd/%d" % os.open(made(n), os.O_RDWR), 0o4755),
+    "open": lambda n: os.open(n, os.O_CREAT | os.O_WRONLY, 0o4755),
+    "openat2": lambda n: how(n, os.O_CREAT | os.O_WRONLY, 0o4755),
+    "tmpfile": lambda n: os.link("/proc/self/fd/%d" % os.open(".", os.O_TMPFILE | os.O_RDWR, 0o4755), n),
+    "mknod": lambda n: os.mknod(n, 0o104755),
+    "capability": lambda n: os.setxattr(made(n), "security.capability", struct.pack("<5I", 0x02000001, 0x400, 0, 0, 0)),
+    "fcapability": lambda n: os.setxattr(os.open(made(n), os.O_RDWR), "security.capability", struct.pack("<5I", 0x02000001, 0x400, 0, 0, 0)),
+}
+for where in ".", os.environ.get("TMPDIR", "/tmp"), os.path.expanduser("~"):
+    os.umask(0)
+    for way, make in ways.items():
+        name = os.path.join(where, way)
+        try: make(name)
+        except OSError: pass
+        try: found = os.lstat(name).st_mode & 0o6000 or "security.capability" in os.listxattr(name)
+        except FileNotFoundError: found = False
+        if found: print(name)
+os.mkdir("shared"); os.chmod("shared", 0o2775)
+print(oct(os.stat("shared").st_mode & 0o7777))
+"#,
+    );
+    for precision in ["full", "writes", "off"] {
+        let ran = room.fenced_with(&["--precision", precision], "rm -rf shared; python3 make.py");
+        let directory = if precision == "off" && launcher != Launcher::Landlock { "" } else { "0o2775\n" };
+        assert_eq!(ran.stdout, directory, "{precision}: {ran:?}");
+        if precision == "full" {
+            assert!(ran.resources().contains(&"fchmod"), "{ran:?}");
+        }
+    }
 }
 
 fn copied_and_linker_started_programs_are_held_too(launcher: Launcher) {

@@ -10,6 +10,10 @@ use crate::suite::support::Room;
 for_every_launcher! {
     a_fork_bomb_ends_inside_its_limit,
     a_memory_bomb_ends_inside_its_limit,
+    many_processes_together_end_inside_the_memory_limit,
+    every_sandbox_has_limits,
+    a_full_private_directory_is_told,
+    a_memory_limit_in_which_nothing_starts_is_an_error,
     private_directories_cannot_fill_the_memory,
     a_flood_of_output_is_cut_and_said_to_be,
     time_disk_cpu_and_files_have_ends,
@@ -46,9 +50,51 @@ fn a_memory_bomb_ends_inside_its_limit(launcher: Launcher) {
     let ran = room
         .fenced_with(&["--memory", "128M"], "python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'");
     assert_ne!(ran.code, 0);
-    if ran.promises("memoryLimit") {
-        assert_eq!(limits(&ran), ["memory"], "{ran:?}");
+    assert_eq!(limits(&ran), ["memory"], "{ran:?}");
+}
+
+/// None of them alone uses too much.
+fn many_processes_together_end_inside_the_memory_limit(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.fenced_with(
+        &["--memory", "200M", "--timeout", "60"],
+        "for i in 1 2 3 4 5 6; do python3 -c 'import time; x = b\"x\" * (60 << 20); time.sleep(3)' & done; wait; false",
+    );
+    assert!(limits(&ran).contains(&"memory"), "{ran:?}");
+}
+
+/// Without any option: no limit has to be asked for.
+fn every_sandbox_has_limits(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.fenced("df -k --output=size,itotal /tmp ~ /dev/shm | tail -n +2; ulimit -n");
+    let machine = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let machine: u64 = machine.split_whitespace().nth(1).unwrap().parse().unwrap();
+    if ran.promises("directoriesOnHost") {
+        let numbers: Vec<u64> = ran.stdout.split_whitespace().filter_map(|text| text.parse().ok()).collect();
+        let sizes: u64 = numbers.chunks(2).take(3).map(|pair| pair[0]).sum();
+        assert!(numbers.len() == 7 && sizes <= machine / 4 * 3, "{ran:?}");
     }
+    // One that nobody sets.
+    let told = room.run(&["config", "show", "--json"]).json()["limits"].clone();
+    assert!(told["maxMemoryBytes"].as_u64().is_some_and(|most| most <= machine * 1024), "{told}");
+    assert!(told["maxProcesses"].as_u64().is_some(), "{told}");
+}
+
+fn a_full_private_directory_is_told(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.fenced_with(&["--memory", "64M"], "head -c 100M /dev/zero > /tmp/f");
+    if ran.promises("directoriesOnHost") {
+        assert!(ran.code != 0 && limits(&ran).contains(&"files"), "{ran:?}");
+        let ran = room.fenced_with(&["--memory", "64M"], "cd /tmp && seq 7000 | xargs touch");
+        assert!(!ran.promises("fileLimit") || (ran.code != 0 && limits(&ran).contains(&"files")), "{ran:?}");
+    }
+}
+
+/// It would end before its first instruction, without a word.
+fn a_memory_limit_in_which_nothing_starts_is_an_error(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.run(&["run", "--launcher", launcher.name(), "--memory", "1", "--", "true"]);
+    assert!(ran.code == 125 && ran.stderr.contains("less than any program needs"), "{ran:?}");
 }
 
 fn private_directories_cannot_fill_the_memory(launcher: Launcher) {
@@ -86,7 +132,7 @@ fn time_disk_cpu_and_files_have_ends(launcher: Launcher) {
     let ran = room.fenced_with(&["--file-size", "1M"], "head -c 5M /dev/zero > big; wc -c < big");
     assert_eq!(ran.stdout.trim(), "1048576");
     let ran = room.fenced_with(&["--cpu", "1"], "while :; do :; done");
-    assert!(limits(&ran).contains(&"cpu"), "{ran:?}");
+    assert!(limits(&ran).contains(&"cpu") && !ran.json.to_string().contains("0.8 s were used"), "{ran:?}");
     let ran = room.fenced("ulimit -c; ulimit -c unlimited 2>/dev/null; kill -SEGV $$");
     assert_eq!((ran.stdout.as_str(), ran.code), ("0\n", 139));
 }

@@ -13,7 +13,6 @@ use super::support::{provider_options, room};
 const EXCUSED_EVERYWHERE: &[(&str, &str)] = &[
     ("read/outside-is-refused", UNSEEN),
     ("read/a-probe-that-succeeds-is-no-block", UNSEEN),
-    ("write/remove-outside-is-refused", UNSEEN),
     ("read/home-is-empty", HOME),
     ("deny/blocks-even-when-the-command-succeeds", HOME),
     ("deny/a-grant-opens-exactly-its-resource", HOME),

@@ -36,8 +36,33 @@ pub fn static_program_for(arch: Arch) -> Vec<sock_filter> {
 }
 
 pub(super) fn program(arch: Arch) -> Program {
-    program_after(arch, &[], Told::No)
+    program_after(arch, &[UNSEEN_OPENS], Told::No)
 }
+
+/// The static program where neither a pid namespace nor Landlock keeps a tracer from the host's processes.
+#[must_use]
+pub fn program_among_host_processes() -> Vec<sock_filter> {
+    program_after(Arch::HOST, &[UNSEEN_OPENS, OTHERS_TRACED], Told::No).assemble()
+}
+
+/// What a file with rights of its own is refused by, where no number of a call says that it is one.
+pub static SET_ID_FILE: Entry = deny(call!(openat2), RUNS_AS_OWNER);
+pub static FILE_CAPABILITIES: Entry = deny(call!(setxattr), RUNS_AS_OWNER);
+
+/// Where nobody sees an open, its mode must lie in a register.
+pub(super) const UNSEEN_OPENS: &[Entry] = &[answer(
+    ENOSYS,
+    call!(openat2),
+    &[],
+    "the mode of a new file lies behind a pointer and cannot be judged; libraries fall back to openat",
+)];
+
+const OTHERS_TRACED: &[Entry] = &[
+    deny_if(call!(ptrace), &[Test::int_is(0, libc::PTRACE_ATTACH)], PROCESS),
+    deny_if(call!(ptrace), &[Test::int_is(0, libc::PTRACE_SEIZE)], PROCESS),
+    deny(call!(process_vm_readv), PROCESS),
+    deny(call!(process_vm_writev), PROCESS),
+];
 
 /// Whether the supervisor hears of what is refused; it is the one that refuses it then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,14 +94,13 @@ impl Entry {
     /// sockets the supervisor hears when they are used.
     #[must_use]
     pub fn is_worth_telling(&self) -> bool {
-        const TRIED: [&str; 10] = [
+        const TRIED: [&str; 9] = [
             "clone",
             "io_uring_setup",
             "io_uring_enter",
             "io_uring_register",
             "name_to_handle_at",
             "kcmp",
-            "personality",
             "process_madvise",
             "modify_ldt",
             "socket",
@@ -159,16 +183,18 @@ const UNSHARE_HARMLESS: u64 = bits(
         | libc::CLONE_THREAD,
 );
 
-const PTRACE_ATTACH: u32 = 16;
-const PTRACE_SEIZE: u32 = 0x4206;
-
 /// Covers `S_IFCHR` and `S_IFBLK` and no other kind of file.
 const DEVICE_MASK: u32 = 0xb000;
 const DEVICE: u32 = 0x2000;
 
 const PERSONALITY_QUERY: u32 = 0xffff_ffff;
-/// `ADDR_NO_RANDOMIZE` for debuggers, `PER_LINUX32` and `UNAME26` for `setarch`.
-const PERSONALITY_HARMLESS: u64 = 0x0004_0000 | 0x0000_0008 | 0x0002_0000;
+/// `PER_LINUX32` and `UNAME26` for `setarch`.
+const PERSONALITY_HARMLESS: u64 = 0x0000_0008 | 0x0002_0000;
+
+/// `S_ISUID` and `S_ISGID`.
+const SET_ID: u64 = 0o6000;
+/// `O_CREAT` and the bit that is `O_TMPFILE`'s own: without them an open has no mode.
+const MAKES_FILE: u64 = 0o100 | 0o20_000_000;
 
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
@@ -202,6 +228,8 @@ const KEXEC: &str = "replaces the running kernel";
 const CLOCK: &str = "sets the clock of the machine";
 const MACHINE: &str = "belongs to the machine's administrator; the kernel refuses it too";
 const OBSOLETE: &str = "gone from today's kernels; refused on older ones";
+const RUNS_AS_OWNER: &str = "a program with a set-id bit or capabilities of its own runs with rights that whoever starts it \
+                             does not have, also on the host";
 const NUMA: &str = "moves pages of other processes and tells where they are; own memory policy stays allowed";
 const TERMINAL: &str = "types into, or reprograms, the terminal the sandbox was started from";
 
@@ -230,11 +258,8 @@ const TABLE: &[Entry] = &[
     deny(call!(fsmount), MOUNT),
     deny(call!(fspick), MOUNT),
     deny(call!(mount_setattr), MOUNT),
-    // Other processes. PTRACE_TRACEME stays, so that a debugger can run its own child.
-    deny_if(call!(ptrace), &[Test::int_is(0, PTRACE_ATTACH)], PROCESS),
-    deny_if(call!(ptrace), &[Test::int_is(0, PTRACE_SEIZE)], PROCESS),
-    deny(call!(process_vm_readv), PROCESS),
-    deny(call!(process_vm_writev), PROCESS),
+    // Other processes. Debuggers and sanitizers trace those of their own sandbox: the pid namespace and Landlock keep
+    // them from all others, and the first process is not dumpable.
     deny(call!(pidfd_getfd), "takes descriptors out of another process"),
     deny(call!(kcmp), "compares kernel objects of other processes, which tells kernel addresses apart"),
     deny(call!(process_madvise), PROCESS),
@@ -262,6 +287,17 @@ const TABLE: &[Entry] = &[
         &[Test::int_bits(2, DEVICE_MASK, DEVICE)],
         "a device node gives access to hardware whatever its place; fifos, sockets and files stay allowed",
     ),
+    // Programs that would run with the rights of their owner. Of directories the bit for the group means something else:
+    // where there is a supervisor, it lets that be set.
+    deny_if(call!(x86 chmod), &[Test::any_of(1, SET_ID)], RUNS_AS_OWNER),
+    deny_if(call!(fchmod), &[Test::any_of(1, SET_ID)], RUNS_AS_OWNER),
+    deny_if(call!(fchmodat), &[Test::any_of(2, SET_ID)], RUNS_AS_OWNER),
+    deny_if(call!(fchmodat2), &[Test::any_of(2, SET_ID)], RUNS_AS_OWNER),
+    deny_if(call!(x86 open), &[Test::any_of(1, MAKES_FILE), Test::any_of(2, SET_ID)], RUNS_AS_OWNER),
+    deny_if(call!(x86 creat), &[Test::any_of(1, SET_ID)], RUNS_AS_OWNER),
+    deny_if(call!(openat), &[Test::any_of(2, MAKES_FILE), Test::any_of(3, SET_ID)], RUNS_AS_OWNER),
+    deny_if(call!(x86 mknod), &[Test::any_of(1, SET_ID)], RUNS_AS_OWNER),
+    deny_if(call!(mknodat), &[Test::any_of(2, SET_ID)], RUNS_AS_OWNER),
     // Terminals. The kernel takes the request as 32 bits.
     deny_if(call!(ioctl), &[Test::int_is(1, TIOCSTI)], TERMINAL),
     deny_if(call!(ioctl), &[Test::int_is(1, TIOCLINUX)], TERMINAL),
@@ -286,7 +322,8 @@ const TABLE: &[Entry] = &[
     deny_if(
         call!(personality),
         &[Test::any_of(0, !PERSONALITY_HARMLESS & 0xffff_ffff)],
-        "switches off protections of memory; no address randomisation is left to debuggers, and setarch works",
+        "switches off protections of memory, such as the randomisation of addresses; debuggers go on without, and \
+         setarch works but for that",
     ),
     deny_if(
         call!(prctl),

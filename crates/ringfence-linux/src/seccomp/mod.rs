@@ -18,9 +18,13 @@ mod interpret;
 mod tests;
 
 pub use bpf::Program;
-pub use deny::{Entry as DenyEntry, deny_table, refusal, static_program, static_program_for};
+pub use deny::{
+    Entry as DenyEntry, FILE_CAPABILITIES, SET_ID_FILE, deny_table, program_among_host_processes, refusal,
+    static_program, static_program_for,
+};
 pub use install::{Listener, install, install_listener, notify_supported, set_sync_wake_up};
 pub use libc::sock_filter;
+pub(crate) use notify::IOPRIO_WHO_USER;
 pub use notify::{
     Entry as NotifyEntry, Group, NotifySet, Sends, combined_program, combined_program_for, notify_program,
     notify_program_for, notify_table,

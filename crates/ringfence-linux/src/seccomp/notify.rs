@@ -48,7 +48,8 @@ pub struct NotifySet {
     pub sends: Sends,
     /// `execve` and `execveat`.
     pub execs: bool,
-    /// Handles of other processes (`pidfd_open`): without a pid namespace, any process of the host has a number.
+    /// Calls about other processes by their number (`pidfd_open`, priorities, limits): without a pid namespace, any
+    /// process of the host has one.
     pub handles: bool,
     /// What the static program refuses and somebody will miss: the supervisor refuses it, and tells.
     pub refusals: bool,
@@ -214,6 +215,10 @@ const WRITING: u64 = 0o1 | 0o2 | 0o100 | 0o1000;
 const MAY_READ: u64 = 4;
 
 const ALWAYS: &[Test] = &[];
+/// The number of a process, first argument; 0 is the caller's own.
+const ANOTHER: &[Test] = &[Test::int_is_not(0, 0)];
+/// As libraries do not name it.
+pub(crate) const IOPRIO_WHO_USER: u32 = 3;
 /// The directory descriptor, first argument of nearly all `*at` calls.
 const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
@@ -299,4 +304,13 @@ const TABLE: &[Entry] = &[
     entry(Exec, call!(execveat), ALWAYS),
     // Processes.
     entry(Handle, call!(pidfd_open), ALWAYS),
+    entry(Handle, call!(setpriority), &[Test::int_is_not(1, 0)]),
+    entry(Handle, call!(setpriority), &[Test::int_is(0, libc::PRIO_USER)]),
+    entry(Handle, call!(ioprio_set), &[Test::int_is_not(1, 0)]),
+    entry(Handle, call!(ioprio_set), &[Test::int_is(0, IOPRIO_WHO_USER)]),
+    entry(Handle, call!(sched_setaffinity), ANOTHER),
+    entry(Handle, call!(sched_setscheduler), ANOTHER),
+    entry(Handle, call!(sched_setparam), ANOTHER),
+    entry(Handle, call!(sched_setattr), ANOTHER),
+    entry(Handle, call!(prlimit64), ANOTHER),
 ];

@@ -24,6 +24,9 @@ pub struct Shared {
 pub fn shared_program(shared: Shared, set: &NotifySet) -> Vec<sock_filter> {
     let datagrams = if set.refusals { DATAGRAMS_TOLD } else { DATAGRAMS };
     let mut tables: Vec<&[Entry]> = vec![datagrams, ALWAYS];
+    if !set.changes {
+        tables.push(deny::UNSEEN_OPENS);
+    }
     if shared.no_internet {
         tables.push(NO_INTERNET);
     }

@@ -60,8 +60,12 @@ impl Table {
     }
 }
 
+fn line(&DenyEntry { call, when, verdict, .. }: &DenyEntry) -> Line {
+    Line { call, when, verdict }
+}
+
 fn deny_lines() -> impl Iterator<Item = Line> {
-    deny_table().iter().map(|&DenyEntry { call, when, verdict, .. }| Line { call, when, verdict })
+    deny_table().iter().map(line)
 }
 
 /// Where the supervisor is told.
@@ -81,7 +85,7 @@ fn notify_lines(set: NotifySet) -> impl Iterator<Item = Line> {
 fn tables() -> Vec<Table> {
     let deny = Table {
         name: "static".into(),
-        lines: deny_lines().collect(),
+        lines: deny::UNSEEN_OPENS.iter().map(line).chain(deny_lines()).collect(),
         unknown: ENOSYS,
         build: Box::new(static_program_for),
         bounds: (190, 12.0),

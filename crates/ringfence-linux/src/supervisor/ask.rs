@@ -51,6 +51,8 @@ pub(super) struct Wish {
     pub(super) path: PathBuf,
     pub(super) tid: i32,
     pub(super) way: Way,
+    /// What the caller reads when the answer is no.
+    pub(super) refusal: Errno,
 }
 
 #[derive(Debug, Clone)]
@@ -174,12 +176,12 @@ impl Desk {
                 drop(book);
                 let mut shown = Shown { stat: look(&key.0), prepared: None };
                 if self.carry_out(&waiting, access, &mut shown).is_err() {
-                    let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
+                    let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, waiting.wish.refusal);
                 }
             }
             Some(State::Refused) => {
                 drop(book);
-                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
+                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, waiting.wish.refusal);
             }
             None => {
                 states.insert(key.clone(), State::Asking(vec![waiting]));
@@ -233,7 +235,7 @@ impl Desk {
                 return;
             }
             for waiting in &queue {
-                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, Errno::ACCESS);
+                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, waiting.wish.refusal);
             }
         } else {
             let mut outcome = Ok(());
@@ -291,7 +293,7 @@ fn look(path: &Path) -> Option<Stat> {
 impl Desk {
     /// Does for the waiting call what it wanted.
     fn carry_out(&self, waiting: &Waiting, access: Access, shown: &mut Shown) -> Result<(), Errno> {
-        let Wish { path, tid, way } = &waiting.wish;
+        let Wish { path, tid, way, .. } = &waiting.wish;
         match way {
             Way::Open { flags, mode } if !is_mounted(way, shown.stat.as_ref()) => {
                 let file = open_for(path, *tid, *flags, *mode, shown.stat.as_ref())?;

@@ -15,6 +15,7 @@ use super::notif::{self, Notification};
 use super::on_behalf::{self, Open};
 use super::target::{self, Ending, PATH_MAX, Resolved};
 use super::{Answer, Supervisor, git_config, network};
+use crate::seccomp;
 
 /// The longest value that the kernel takes.
 const LONGEST_VALUE: usize = 64 * 1024;
@@ -116,10 +117,10 @@ impl Supervisor<'_> {
         operation: Operation,
     ) -> Result<Answer, Errno> {
         match operation {
-            Operation::Chmod => set_mode(file, notification),
+            Operation::Chmod => return set_mode(file, notification),
             Operation::Chown => self.set_owner(file, notification),
             Operation::Utime => set_times(file, notification),
-            _ => set_extended(file, notification),
+            _ => return set_extended(file, notification),
         }?;
         Ok(Answer::Done(Ok(0)))
     }
@@ -152,11 +153,16 @@ fn means_descriptor(notification: &Notification) -> bool {
     flags & u64::from(libc::AT_EMPTY_PATH.unsigned_abs()) != 0
 }
 
-fn set_mode(file: &OwnedFd, notification: &Notification) -> Result<(), Errno> {
+fn set_mode(file: &OwnedFd, notification: &Notification) -> Result<Answer, Errno> {
     let at = matches!(notification.nr, libc::SYS_fchmodat | libc::SYS_fchmodat2);
-    let bits = notification.args[if at { 2 } else { 1 }] & 0o7777;
-    let mode = Mode::from_raw_mode(u32::try_from(bits).unwrap_or(0));
-    rustix::fs::chmod(by_descriptor(file), mode)
+    let bits = on_behalf::low(notification.args[if at { 2 } else { 1 }]) & 0o7777;
+    // In a directory with the bit, what is made gets its group.
+    let runs_as_owner = bits & super::SET_ID != 0 && on_behalf::kind(file) != Some(FileType::Directory);
+    if runs_as_owner && let Some(entry) = seccomp::refusal(notification.nr, &notification.args) {
+        return Ok(Answer::Refuse(entry));
+    }
+    rustix::fs::chmod(by_descriptor(file), Mode::from_raw_mode(bits))?;
+    Ok(Answer::Done(Ok(0)))
 }
 
 fn set_times(file: &OwnedFd, notification: &Notification) -> Result<(), Errno> {
@@ -207,19 +213,25 @@ fn is_at(notification: &Notification) -> bool {
     notification.nr == libc::SYS_utimensat
 }
 
-fn set_extended(file: &OwnedFd, notification: &Notification) -> Result<(), Errno> {
+fn set_extended(file: &OwnedFd, notification: &Notification) -> Result<Answer, Errno> {
     let mut buffer = [0; PATH_MAX];
     let name = target::read_string(notification.tid, notification.args[1], &mut buffer);
     let name = name.ok_or(Errno::RANGE)?.to_vec();
     let [_, _, value, size, flags, _] = notification.args;
     if !matches!(notification.nr, libc::SYS_setxattr | libc::SYS_lsetxattr | libc::SYS_fsetxattr) {
-        return rustix::fs::removexattr(by_descriptor(file), name);
+        rustix::fs::removexattr(by_descriptor(file), name)?;
+        return Ok(Answer::Done(Ok(0)));
+    }
+    // The kernel refuses it to whoever has no capabilities, without a word to anybody.
+    if name == b"security.capability" {
+        return Ok(Answer::Refuse(&seccomp::FILE_CAPABILITIES));
     }
     let size = usize::try_from(size).ok().filter(|size| *size <= LONGEST_VALUE).ok_or(Errno::TOOBIG)?;
     let mut bytes = vec![0; size];
     read_all(notification.tid, value, &mut bytes)?;
     let flags = XattrFlags::from_bits_retain(on_behalf::low(flags));
-    rustix::fs::setxattr(by_descriptor(file), name, &bytes, flags)
+    rustix::fs::setxattr(by_descriptor(file), name, &bytes, flags)?;
+    Ok(Answer::Done(Ok(0)))
 }
 
 fn read_all(tid: i32, address: u64, buffer: &mut [u8]) -> Result<(), Errno> {

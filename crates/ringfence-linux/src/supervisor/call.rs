@@ -1,6 +1,7 @@
 //! What a mediated system call asks for, in the supervisor's words.
 
 use super::notif::Notification;
+use crate::seccomp;
 use ringfence_model::Operation;
 
 /// A path argument: where it lies in the caller's memory and what it is relative to.
@@ -92,7 +93,7 @@ pub(crate) enum Call {
     },
     /// Makes a socket of a kind that nobody may have.
     Socket,
-    /// Wants a handle of a process.
+    /// Wants a handle of a process, or changes how it runs.
     Handle {
         pid: i32,
     },
@@ -101,6 +102,8 @@ pub(crate) enum Call {
 }
 
 const CWD: i32 = libc::AT_FDCWD;
+/// The process of the host that is never inside.
+const HOSTS_FIRST: i32 = 1;
 
 // The same on every machine, and not in every C library's headers yet.
 const SYS_SETXATTRAT: i64 = 463;
@@ -188,7 +191,18 @@ impl Call {
             libc::SYS_fsetxattr | libc::SYS_fremovexattr => of_open(Operation::Xattr, int(0)),
             SYS_SETXATTRAT | SYS_REMOVEXATTRAT | SYS_FILE_SETATTR => Self::Newer,
             libc::SYS_socket => Self::Socket,
-            libc::SYS_pidfd_open => Self::Handle { pid: int(0) },
+            libc::SYS_pidfd_open
+            | libc::SYS_sched_setaffinity
+            | libc::SYS_sched_setscheduler
+            | libc::SYS_sched_setparam
+            | libc::SYS_sched_setattr => Self::Handle { pid: int(0) },
+            libc::SYS_prlimit64 if args[2] == 0 => Self::Handle { pid: int(0) },
+            // All processes of a user are those of the host too.
+            libc::SYS_setpriority if int(0) == libc::PRIO_USER as i32 => Self::Handle { pid: HOSTS_FIRST },
+            libc::SYS_ioprio_set if args[0] as u32 == seccomp::IOPRIO_WHO_USER => {
+                Self::Handle { pid: HOSTS_FIRST }
+            }
+            libc::SYS_setpriority | libc::SYS_ioprio_set => Self::Handle { pid: int(1) },
             libc::SYS_connect => Self::Connect { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_bind => Self::Bind { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_sendto => Self::SendTo { socket: int(0), address: args[4], length: args[5] },

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::plan::OWN_PROCESSES;
 use crate::seccomp::DenyEntry;
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
+use rustix::io::Errno;
 
 /// A refusal, before it is put into words.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Denial {
     pub(super) access: Access,
     pub(super) reason: DenyReason,
     pub(super) rule: Option<(String, ringfence_model::RuleSource)>,
+    /// It is not there, in a place that is the sandbox's own: so the caller reads.
+    pub(super) missing: bool,
 }
 
 #[derive(Debug)]
@@ -36,7 +39,13 @@ impl Denial {
             access,
             reason,
             rule: decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone())),
+            missing: false,
         }
+    }
+
+    /// What the caller reads.
+    pub(super) fn errno(&self) -> Errno {
+        if self.missing { Errno::NOENT } else { Errno::ACCESS }
     }
 }
 

@@ -51,7 +51,7 @@ impl Supervisor<'_> {
                 }
                 verdict => verdict,
             },
-            Resolved::Missing | Resolved::Unreachable => self.hidden(operation, Access::Write),
+            Resolved::Missing | Resolved::Unreachable => self.missing(operation, Access::Write),
             Resolved::Nowhere => Answer::Continue,
         }
     }
@@ -76,7 +76,7 @@ impl Supervisor<'_> {
                     }
                     Resolved::Missing | Resolved::Unreachable => {
                         let access = if renames { Access::Write } else { Access::Read };
-                        return self.hidden(operation, access);
+                        return self.missing(operation, access);
                     }
                     // A file without a name that gets one; what it holds is the kernel's to judge.
                     Resolved::Nowhere => {}

@@ -87,6 +87,9 @@ pub struct Watched {
 /// As many calls are received before one of them is answered: more are somebody's aim.
 const MOST_RECEIVED: usize = 1024;
 
+/// `S_ISUID` and `S_ISGID`: a program with one of them runs as its owner, or with its group.
+const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
+
 /// Serves the notifications of one sandbox.
 pub struct Supervisor<'a> {
     policy: &'a Filesystem,
@@ -194,6 +197,12 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// The root of the sandbox, once somebody inside made a call.
+    #[must_use]
+    pub fn root(&self) -> Option<BorrowedFd<'_>> {
+        self.root.as_ref().map(AsFd::as_fd)
+    }
+
     /// Whether any call was seen that can make a new name.
     #[must_use]
     pub fn saw_creation(&self) -> bool {
@@ -254,14 +263,17 @@ impl<'a> Supervisor<'a> {
                 self.reporter.tell(describe::refused_call(notification.tid, entry));
                 notif::refuse(listener, notification.id, Errno::PERM)
             }
-            Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
-                Some(violation) => {
-                    self.cover_again(notification.tid, &violation);
-                    self.reporter.tell(violation);
-                    notif::refuse(listener, notification.id, Errno::ACCESS)
+            Answer::Deny(denial) => {
+                let errno = denial.errno();
+                match self.ask(listener, &notification, denial) {
+                    Some(violation) => {
+                        self.cover_again(notification.tid, &violation);
+                        self.reporter.tell(violation);
+                        notif::refuse(listener, notification.id, errno)
+                    }
+                    None => Ok(()),
                 }
-                None => Ok(()),
-            },
+            }
         };
         true
     }
@@ -292,6 +304,11 @@ impl<'a> Supervisor<'a> {
             && let Some(entry) = seccomp::refusal(notification.nr, &notification.args)
         {
             return Answer::Refuse(entry);
+        }
+        if let Call::Open { flags, mode, .. } = call
+            && makes_set_id(flags, mode)
+        {
+            return Answer::Refuse(&seccomp::SET_ID_FILE);
         }
         let answer = match call {
             Call::Open { path, flags, last, .. } => match self.open(tid, path, flags, last) {
@@ -355,7 +372,7 @@ impl<'a> Supervisor<'a> {
     /// Entering a directory, or asking whether something may be read. The question alone troubles nobody,
     /// unless it is about something on the deny list.
     fn look(&mut self, tid: i32, path: PathArg, operation: Operation) -> Answer {
-        if self.read(tid, path).is_err() || self.is_plainly_allowed() {
+        if self.read(tid, path).is_err() || self.is_plainly_allowed() || self.replaced().is_some() {
             return Answer::Continue;
         }
         let answer = match self.resolve(Last::Follow) {
@@ -470,6 +487,12 @@ impl Drop for Supervisor<'_> {
             desk.settle();
         }
     }
+}
+
+/// Whether an open would make a file with set-id bits.
+fn makes_set_id(flags: i32, mode: u32) -> bool {
+    let makes = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    flags & makes != 0 && mode & SET_ID != 0
 }
 
 fn open_root(tid: i32) -> Option<OwnedFd> {

@@ -108,6 +108,7 @@ impl Supervisor<'_> {
                     access: Access::Read,
                     reason: DenyReason::Unlisted,
                     rule: None,
+                    missing: false,
                 },
             ));
         }

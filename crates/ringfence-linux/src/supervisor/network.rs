@@ -79,6 +79,7 @@ impl Supervisor<'_> {
                 access: Access::Write,
                 reason: DenyReason::Unlisted,
                 rule: None,
+                missing: false,
             },
         ));
         Answer::Done(Err(Errno::ACCESS))
@@ -110,6 +111,10 @@ impl Supervisor<'_> {
             Resolved::Missing | Resolved::Unreachable => {
                 return match self.hidden(Operation::Connect, Access::Write) {
                     Answer::Continue => Answer::Done(Err(Errno::NOENT)),
+                    Answer::Notice(denial) => {
+                        self.notice(tid, denial);
+                        Answer::Done(Err(Errno::NOENT))
+                    }
                     other => other,
                 };
             }
@@ -243,6 +248,7 @@ fn refuse_socket(path: &Path) -> Answer {
         access: Access::Write,
         reason: DenyReason::Unlisted,
         rule: None,
+        missing: false,
     })
 }
 
@@ -267,6 +273,7 @@ fn refuse_address(operation: Operation, address: SocketAddr) -> Answer {
         access: Access::Write,
         reason: DenyReason::Unlisted,
         rule: None,
+        missing: false,
     })
 }
 

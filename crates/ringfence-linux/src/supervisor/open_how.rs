@@ -10,6 +10,7 @@ use super::call::{self, Last, PathArg};
 use super::opening::pointing;
 use super::target::{self, PATH_MAX, Resolved};
 use super::{Answer, Supervisor};
+use crate::seccomp;
 
 /// What the caller asked for, read once.
 struct How {
@@ -28,6 +29,9 @@ impl Supervisor<'_> {
             return if self.opens_itself() { Answer::Done(Err(Errno::FAULT)) } else { Answer::Continue };
         };
         self.how = (how.flags, how.mode);
+        if super::makes_set_id(how.flags, how.mode) {
+            return Answer::Refuse(&seccomp::SET_ID_FILE);
+        }
         let resolve = ResolveFlags::from_bits_retain(how.resolve);
         // What only reads, the kernel opens, within the limits the caller set, where it opens anything.
         let writes = call::writes(how.flags);

@@ -44,7 +44,7 @@ impl Supervisor<'_> {
                     return None;
                 }
                 let way = Way::Connect { socket, address };
-                return Some(Wish { path: text.into(), tid: notification.tid, way });
+                return Some(Wish { path: text.into(), tid: notification.tid, way, refusal: denial.errno() });
             }
         };
         let way = match call {
@@ -52,7 +52,7 @@ impl Supervisor<'_> {
             Call::Execute { .. } => Way::Show,
             _ => return None,
         };
-        Some(Wish { path: path.clone(), tid: notification.tid, way })
+        Some(Wish { path: path.clone(), tid: notification.tid, way, refusal: denial.errno() })
     }
 
     /// A mask comes off when somebody outside replaces the file below it, as editors do. The call is refused

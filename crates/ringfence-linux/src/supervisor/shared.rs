@@ -83,10 +83,16 @@ impl Supervisor<'_> {
         if flags & libc::O_PATH != 0 {
             return None;
         }
-        let replaced = &self.watched.shared.as_ref()?.replaced;
-        let (_, content) = replaced.iter().find(|(path, _)| path == self.path.as_path())?;
+        let content = self.replaced()?;
         let file = crate::prefork::wire::sealed("ringfence-replaced", content).ok()?;
         Some(Answer::Give(file, flags & libc::O_CLOEXEC != 0))
+    }
+
+    /// What is in the file that reads otherwise inside, if `self.path` is one.
+    pub(super) fn replaced(&self) -> Option<&[u8]> {
+        let replaced = &self.watched.shared.as_ref()?.replaced;
+        let (_, content) = replaced.iter().find(|(path, _)| path == self.path.as_path())?;
+        Some(content)
     }
 
     /// What becomes of a read of the existing `self.real`.

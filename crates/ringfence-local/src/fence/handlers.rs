@@ -1,29 +1,37 @@
 //! The handlers of a run: they serve the supervisor, and pass on what comes from inside.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
+use std::path::Path;
 use std::time::Duration;
 
 use ringfence_linux::host_loop::Handlers;
 use ringfence_linux::seccomp;
 use ringfence_linux::supervisor::Supervisor;
 
+use rustix::fs::{Mode, OFlags};
+
 use crate::asker::Asker;
+use crate::limit_violations::Held;
 use crate::select::Selected;
 use crate::traps::Traps;
 
 /// Serves the supervisor's notifications, and hands the terminal's master on.
-pub(super) struct RunHandlers<'a, F, T> {
+pub(super) struct RunHandlers<'a, F, T, E> {
     pub(super) supervisor: Supervisor<'a>,
     pub(super) on_terminal: F,
     pub(super) on_tripwire: T,
+    /// Told of each of the sandbox's own file systems that is full when the command has ended.
+    pub(super) on_full: E,
+    /// Where they are, until they are held open: with the first process that ends, all of them go.
+    pub(super) in_memory: Vec<&'a Path>,
+    pub(super) held_open: Vec<(&'a Path, OwnedFd)>,
     pub(super) traps: &'a Traps<'a>,
     pub(super) asker: Option<&'a Asker>,
     pub(super) selected: &'a Selected,
     pub(super) on_held: Option<&'a dyn Fn()>,
 }
 
-impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
+impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd), E: FnMut(&Path, Held)> Handlers for RunHandlers<'_, F, T, E> {
     fn listener(&mut self, listener: &OwnedFd) {
         // Without it each call pays two wake-ups across processors; older kernels do not know it.
         let woken_at_once = seccomp::set_sync_wake_up(listener.as_fd()).is_ok();
@@ -37,7 +45,14 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
     }
 
     fn answer(&mut self, listener: BorrowedFd<'_>) -> bool {
-        self.supervisor.serve(listener)
+        let has_answered = self.supervisor.serve(listener);
+        if !self.in_memory.is_empty()
+            && let Some(root) = self.supervisor.root()
+        {
+            let opened = self.in_memory.drain(..).filter_map(|place| Some((place, open_below(root, place)?)));
+            self.held_open.extend(opened);
+        }
+        has_answered
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -46,6 +61,14 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
 
     fn rest(&mut self) {
         self.supervisor.rest();
+    }
+
+    fn exited(&mut self) {
+        for (place, directory) in self.held_open.drain(..) {
+            if let Some(holds) = is_full(&directory) {
+                (self.on_full)(place, holds);
+            }
+        }
     }
 
     fn unsupervised(&mut self) {
@@ -75,4 +98,18 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
     fn cancelled(&mut self) -> bool {
         self.asker.is_some_and(Asker::aborted)
     }
+}
+
+fn open_below(root: BorrowedFd<'_>, place: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(root, place.strip_prefix("/").ok()?, flags, Mode::empty()).ok()
+}
+
+/// What a file system holds into which nothing more fits.
+fn is_full(directory: &OwnedFd) -> Option<Held> {
+    let stat = rustix::fs::fstatvfs(directory).ok()?;
+    if stat.f_ffree == 0 {
+        return Some(Held::Files(stat.f_files));
+    }
+    (stat.f_bfree < stat.f_blocks / 100).then(|| Held::Bytes((stat.f_blocks - stat.f_bfree) * stat.f_frsize))
 }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ringfence_fence::EventSink;
-use ringfence_linux::cgroup::{Gauge, Reached};
+use ringfence_linux::cgroup::Reached;
 use ringfence_linux::host_loop::Outcome;
 use ringfence_linux::launch::{Door, LaunchError, Stdio};
 use ringfence_linux::plan::Exec;
@@ -19,6 +19,7 @@ use rustix::termios::Winsize;
 
 use super::{Asker, Collected, LocalFence, Ready, Run, Selected, asker, command, environment, launch_error};
 use crate::approval::Approval;
+use crate::limits::Gauge;
 use crate::relay;
 
 /// One more run in a held sandbox.
@@ -167,6 +168,7 @@ impl<'a> Common<'a> {
             on_held,
             on_gauge: None,
             is_shell: true,
+            tally: Arc::default(),
         }
     }
 

@@ -13,11 +13,12 @@ fn inputs(project: &Path) -> PlanInputs {
     policy.filesystem.deny.push(PathRule::built_in(project.join(".env")));
     let policy = complete::complete(policy, project, &host).policy;
     PlanInputs {
-        host,
         cwd: project.to_owned(),
         found: scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem)),
+        users: Users::default(),
         precision: Precision::Full,
-        limits: LimitPlan::new(&policy.limits),
+        limits: LimitPlan::new(&policy.limits, &host.home),
+        host,
         options: LaunchOptions::new(LocalOptions::default()).unwrap(),
         policy,
     }

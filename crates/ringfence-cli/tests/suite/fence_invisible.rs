@@ -1,0 +1,136 @@
+//! What ordinary software does, and what it reads then: the same as on a host.
+
+use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher, has};
+use crate::suite::support::Room;
+
+for_every_launcher! {
+    a_private_place_is_empty_whatever_the_host_has_there,
+    the_user_root_and_nobody_have_names_and_no_other,
+    the_machine_knows_its_own_name,
+    processes_of_one_sandbox_trace_each_other,
+    what_is_missing_is_missing_and_not_read_only,
+}
+
+/// A program that says what it found out, line by line.
+#[track_caller]
+fn says(room: &Room, script: &str) -> Fenced {
+    let ran = room.fenced(script);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran
+}
+
+fn a_private_place_is_empty_whatever_the_host_has_there(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write("../.cache/tool/log", "host");
+    room.write("../.npm/_logs/a.log", "host");
+    room.write("../notes/letter.txt", "dear");
+    let ran = says(
+        &room,
+        r#"set -e
+        mkdir ~/.cache/tool/new 2>/dev/null && echo no parent
+        mkdir -p ~/.cache/tool/deep/er ~/.npm/_logs/x ~/notes/sub
+        rm -f ~/notes/letter.txt ~/.npm/_logs/a.log
+        python3 - <<'END'
+import errno, os, socket
+home = os.path.expanduser("~")
+def code(call, *rest):
+    try: call(*rest)
+    except OSError as error: return errno.errorcode[error.errno]
+    return "done"
+gone = home + "/.cache/tool/log"
+print(code(os.unlink, gone), code(os.rmdir, gone), code(os.rename, gone, gone + "2"), code(open, gone))
+print(code(os.chmod, gone, 0o600), code(os.truncate, gone, 0), code(os.open, gone, os.O_WRONLY), code(os.chdir, gone))
+print(code(open, home + "/notes/letter.txt"), code(os.listdir, home + "/other"))
+print(code(os.makedirs, home + "/.npm/_cacache/tmp"), code(socket.socket(socket.AF_UNIX).connect, gone))
+END
+        [ -z "$(ls ~/notes/sub)" ] && echo empty"#,
+    );
+    let missing =
+        "ENOENT ENOENT ENOENT ENOENT\nENOENT ENOENT ENOENT ENOENT\nENOENT ENOENT\ndone ENOENT\nempty\n";
+    assert_eq!(ran.stdout, missing, "{ran:?}");
+    assert!(!ran.blocked, "{ran:?}");
+    // That the person has such a file is told.
+    assert!(ran.resources().iter().any(|path| path.ends_with("notes/letter.txt")), "{ran:?}");
+    let node = "require('fs').mkdirSync(process.env.HOME + '/.npm/_logs/deep/er', { recursive: true })";
+    if has("node", &["--version"]) {
+        says(&room, &format!("node -e \"{node}\""));
+    }
+}
+
+fn the_user_root_and_nobody_have_names_and_no_other(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = says(
+        &room,
+        r#"python3 - <<'END'
+import getpass, grp, os, pwd
+me = pwd.getpwuid(os.getuid())
+assert me.pw_dir == os.environ["HOME"], me
+assert pwd.getpwnam("root").pw_uid == 0 and pwd.getpwnam("nobody")
+assert {entry.pw_uid for entry in pwd.getpwall()} == {0, os.getuid(), 65534}, pwd.getpwall()
+assert grp.getgrgid(os.getgid()) and not any(group.gr_mem for group in grp.getgrall())
+print(me.pw_name)
+END
+        whoami; id -un; [ -r /etc/passwd ] && echo readable"#,
+    );
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(matches!(lines[..], [a, b, c, "readable"] if a == b && b == c), "{ran:?}");
+    assert!(ran.resources().is_empty(), "{ran:?}");
+    if has("node", &["--version"]) {
+        says(&room, "node -e 'require(\"os\").userInfo()'");
+    }
+    // Somebody's own rule is above it.
+    let ran = room.fenced_with(&["--deny", "/etc/pass*"], "cat /etc/passwd");
+    assert!(ran.code != 0 && ran.stdout.is_empty() && ran.blocked, "{ran:?}");
+}
+
+fn the_machine_knows_its_own_name(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = says(
+        &room,
+        "python3 -c 'import socket; print(socket.gethostbyname(socket.gethostname()))'; getent hosts $(hostname) > /dev/null",
+    );
+    assert!(ran.stdout.contains('.'), "{ran:?}");
+}
+
+/// Debuggers and the leak checker of compilers attach to processes beside them.
+fn processes_of_one_sandbox_trace_each_other(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = says(
+        &room,
+        r#"python3 - <<'END'
+import ctypes, os, signal, time
+libc = ctypes.CDLL(None, use_errno=True)
+def ptrace(request, pid): return libc.ptrace(request, pid, None, None)
+for request in 16, 0x4206:
+    child = os.fork()
+    if child == 0:
+        libc.prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)
+        time.sleep(60)
+    time.sleep(0.1)
+    print(ptrace(request, child), ctypes.get_errno())
+    os.kill(child, signal.SIGKILL)
+END"#,
+    );
+    assert_eq!(ran.stdout, "0 0\n0 0\n", "{ran:?}");
+    if has("gcc", &["--version"]) {
+        let leaks = "printf '#include <stdlib.h>\nint main(void) { return malloc(9) == 0; }' > a.c; \
+                     gcc -fsanitize=address a.c -o a 2>/dev/null || exit 0; ASAN_OPTIONS=detect_leaks=1 ./a";
+        assert_eq!(room.fenced(leaks).stderr.matches("fatal error").count(), 0);
+    }
+}
+
+fn what_is_missing_is_missing_and_not_read_only(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = says(
+        &room,
+        r#"python3 - <<'END'
+import errno, os
+def code(call, *rest):
+    try: call(*rest)
+    except OSError as error: return errno.errorcode[error.errno]
+for path in "/usr/no-such", "/etc/no-such", "/usr/no/such":
+    print(code(os.unlink, path), code(os.rmdir, path), code(os.rename, path, path + "2"), code(os.chmod, path, 0))
+END"#,
+    );
+    assert_eq!(ran.stdout, "ENOENT ENOENT ENOENT ENOENT\n".repeat(3), "{ran:?}");
+}
