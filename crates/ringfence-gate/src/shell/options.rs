@@ -22,10 +22,55 @@ const STARTERS: &[&str] =
 
 /// Programs whose long options may be shortened.
 const SHORTENING: &[&str] = &[
-    "tar", "gtar", "bsdtar", "cpio", "gcpio", "sort", "gsort", "split", "gsplit", "rsync", "wget", "wget2", "curl",
-    "man", "zip", "diff", "make", "gmake", "gdb", "emacs", "psql", "mysql", "mariadb", "strace", "nano", "less", "git",
-    "dpkg", "tcpdump", "nmap", "zsh", "date", "hg", "openvpn", "gpg", "gpg2", "lftp", "ftp", "gawk", "perf", "patch",
-    "enscript", "xz", "gzip", "logrotate", "mkfs", "fuser", "flock", "mutt",
+    "tar",
+    "gtar",
+    "bsdtar",
+    "cpio",
+    "gcpio",
+    "sort",
+    "gsort",
+    "split",
+    "gsplit",
+    "rsync",
+    "wget",
+    "wget2",
+    "curl",
+    "man",
+    "zip",
+    "diff",
+    "make",
+    "gmake",
+    "gdb",
+    "emacs",
+    "psql",
+    "mysql",
+    "mariadb",
+    "strace",
+    "nano",
+    "less",
+    "git",
+    "dpkg",
+    "tcpdump",
+    "nmap",
+    "zsh",
+    "date",
+    "hg",
+    "openvpn",
+    "gpg",
+    "gpg2",
+    "lftp",
+    "ftp",
+    "gawk",
+    "perf",
+    "patch",
+    "enscript",
+    "xz",
+    "gzip",
+    "logrotate",
+    "mkfs",
+    "fuser",
+    "flock",
+    "mutt",
 ];
 
 /// What the table says about one value.
@@ -114,7 +159,9 @@ fn option(spelling: &Spelling, arg: &Arg, shortens: bool) -> Option<Option<Val>>
             (cluster && letters.ends_with(*letter) && arg.known().is_some()).then_some(None)
         }
         Spelling::Long(long) => match arg.val.split_once('=') {
-            Some((name, value)) => (name == *long || shortens && abbreviates(name, long)).then_some(Some(value)),
+            Some((name, value)) => {
+                (name == *long || shortens && abbreviates(name, long)).then_some(Some(value))
+            }
             None => (word == *long || shortens && abbreviates(word, long)).then_some(None),
         },
         Spelling::Word(exact) => {
@@ -189,7 +236,9 @@ impl Words<'_> {
                 let last = if *spelling == Spelling::Long("--args") { self.args.len() } else { last };
                 let mut found = vec![];
                 for (at, arg) in self.args.iter().enumerate().take(last) {
-                    let Some(glued) = option(spelling, arg, self.shortens && !row.is_general) else { continue };
+                    let Some(glued) = option(spelling, arg, self.shortens && !row.is_general) else {
+                        continue;
+                    };
                     // A word that another option is by its full name is no row of letters.
                     let is_letter = matches!(spelling, Spelling::Letter(_)) && glued.is_none();
                     if is_letter && arg.val.prefix().len() > 2 && self.is_named(arg) {
@@ -345,7 +394,9 @@ fn holds(row: &Row, value: &Val) -> Holds {
         let yes = match mark {
             Mark::Alone => true,
             Mark::Path => text.contains('/'),
-            Mark::File => text.starts_with(['.', '/', '~']) || text.starts_with("file:") || text.starts_with("data:"),
+            Mark::File => {
+                text.starts_with(['.', '/', '~']) || text.starts_with("file:") || text.starts_with("data:")
+            }
             Mark::Url => text.contains("://") || text.starts_with("git+"),
             Mark::Remote => is_remote(&text),
             Mark::Outside => {
