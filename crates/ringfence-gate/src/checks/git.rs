@@ -40,6 +40,13 @@ const KEYS: &[&str] = &[
     "trailer.",
     "gc.recentobjectshook",
     "protocol.allow",
+    "http.proxy",
+    "https.proxy",
+    "http.sslverify",
+    "http.sslcainfo",
+    "http.curloptresolve",
+    "remote.origin.url",
+    "remote.origin.pushurl",
 ];
 const ENDINGS: &[&str] = &[
     ".textconv",
@@ -59,6 +66,8 @@ const ENDINGS: &[&str] = &[
     ".path",
     ".insteadof",
     ".pushinsteadof",
+    ".proxy",
+    ".sslverify",
 ];
 
 fn runs(key: &str) -> bool {

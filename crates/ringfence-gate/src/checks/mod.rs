@@ -35,6 +35,7 @@ mod system;
 mod variable;
 pub(crate) mod writes;
 
+pub(crate) use characters::is_mixed;
 pub(crate) use evasion::takes_words_only;
 
 /// Something that looks at what would run. Every method has an empty body: a check says only what it wants

@@ -8,6 +8,7 @@ use crate::finding::Rule;
 use crate::path::base_name;
 use crate::shell::Cmd;
 use crate::shell_internals::is_loopback;
+use crate::value::Seg;
 
 const SENT: Rule = Rule::ask("data-sent", "let a person send it, or name what is needed and why");
 const METADATA: Rule = Rule::ask("cloud-metadata", "leave the keys of the machine to a person");
@@ -113,6 +114,18 @@ impl Check for Outflow {
                 }
             }
         }
+        if RESOLVERS.contains(&cmd.name) {
+            for arg in cmd.rest() {
+                let gap_and_domain = |pair: &[Seg]| matches!(pair, [Seg::Unknown, Seg::Text(text)] if text.starts_with('.') && text.len() > 2);
+                if arg.val.segs().windows(2).any(gap_and_domain) {
+                    report.add(
+                        SENT,
+                        arg.span,
+                        format!("`{}` looks up a name that is made of data", cmd.name),
+                    );
+                }
+            }
+        }
         if SENDERS.contains(&cmd.name) && connects(cmd) && reads_data(cmd) {
             report.add(SENT, cmd.span, format!("`{}` sends what it reads to another machine", cmd.name));
         }
@@ -142,10 +155,11 @@ fn reads_data(cmd: &Cmd<'_>) -> bool {
     let input = cmd.input;
     let file = input.file.as_ref().is_some_and(|file| !file.is("/dev/null"));
     let piped = !input.upstream.is_empty() && input.text.as_ref().is_none_or(|text| text.known().is_none());
+    let is_variable = input.text.as_ref().is_some_and(|text| text.has_unknown());
     // `echo -e "GET / HTTP/1.0"`, and an interactive end of a question.
     let written =
         input.upstream.iter().all(|brief| matches!(brief.name.as_str(), "echo" | "printf" | "sleep" | "yes"));
-    file || piped && !written
+    file || piped && (!written || is_variable)
 }
 
 /// Whether a word holds a substitution that puts data into an address, or anything at all before a domain.

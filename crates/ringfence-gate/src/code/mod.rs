@@ -123,6 +123,10 @@ fn judge_code(
     if !reading.complete {
         context.trouble("unparseable", whole, &format!("this is not {} as it can be read", language.name()));
     }
+    if let Some(word) = look_alike(text, &reading.texts) {
+        let message = format!("`{word}` mixes letters of several alphabets");
+        context.trouble("look-alike", whole, &message);
+    }
     if reading.steps.len() > MOST_STEPS {
         context.trouble("too-many", whole, "the code does too many things to be judged");
     }
@@ -141,6 +145,24 @@ fn judge_code(
     }
     context.raise(risk::of_code(language, text, Some(&reading)));
     context.reading = Some(reading);
+}
+
+/// A name that mixes alphabets, outside of strings and comments.
+fn look_alike<'t>(text: &'t str, texts: &[(u32, u32)]) -> Option<&'t str> {
+    if text.is_ascii() {
+        return None;
+    }
+    let mut from = 0;
+    let ends = texts.iter().map(|(start, end)| (*start as usize, *end as usize));
+    for (start, end) in ends.chain(std::iter::once((text.len(), text.len()))) {
+        let code = text.get(from..start).unwrap_or_default();
+        let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+        if let Some(word) = words.find(|word| crate::checks::is_mixed(word)) {
+            return Some(word);
+        }
+        from = from.max(end);
+    }
+    None
 }
 
 /// Judges code within a text, with checks like those of `context`.

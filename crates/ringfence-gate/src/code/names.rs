@@ -281,7 +281,8 @@ impl<'a> Names<'a> {
         let literal =
             first.map(|first| self.value(first, depth + 1)).and_then(|val| val.known().map(str::to_owned));
         match function.rsplit('.').next().unwrap_or_default() {
-            "require" | "__import__" | "import_module" | "getBuiltinModule" | "import" => {
+            "require" | "__import__" | "import_module" | "getBuiltinModule" | "import"
+            | "createRequire()" => {
                 return Some(literal.map_or_else(|| "?".to_owned(), |module| module_name(&module)));
             }
             _ => {}

@@ -57,7 +57,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "symlink",
         ],
     ),
-    ("awk", &["getline"]),
+    ("awk", &["getline", "@load", "@include"]),
     ("perl", &["glob", "kill"]),
     ("tcl", &["open", "file delete"]),
 ];

@@ -179,6 +179,7 @@ pub(super) fn rule_name(word: &str) -> Option<&'static str> {
         "loads-objects",
         "endless-processes",
         "built-name",
+        "sends-data",
     ];
     NAMES.iter().find(|name| **name == word).copied()
 }

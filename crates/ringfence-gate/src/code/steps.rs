@@ -159,6 +159,31 @@ impl<'a> Program<'a> {
         self.keyword_text(call, name).map(|text| Val::text(text.trim_matches(['"', '\''])))
     }
 
+    /// Whether a file is read among the arguments.
+    pub(super) fn mentions_file(&self, call: Node<'_>) -> bool {
+        let Some(arguments) = call.child_by_field_name("arguments") else { return false };
+        let reads = |name: &str| {
+            matches!(
+                name,
+                "open" | "io.open" | "builtins.open" | "fs.readFileSync" | "fs.createReadStream" | "Bun.file"
+            ) || name.ends_with(".read_bytes")
+                || name.ends_with(".read_text")
+        };
+        let mut stack = vec![arguments];
+        for _ in 0..2048 {
+            let Some(node) = stack.pop() else { return false };
+            let called = match node.kind() {
+                "call" | "call_expression" => node.child_by_field_name("function"),
+                _ => None,
+            };
+            if called.and_then(|called| self.names.name(called, 0)).is_some_and(|name| reads(&name)) {
+                return true;
+            }
+            stack.extend(children(node));
+        }
+        true
+    }
+
     /// Whether the environment as a whole is among the arguments.
     pub(super) fn mentions_environment(&self, call: Node<'_>) -> bool {
         let Some(arguments) = call.child_by_field_name("arguments") else { return false };

@@ -353,6 +353,9 @@ impl<'a> Program<'a> {
                 let address = first_value().lossy("");
                 if self.mentions_environment(node) {
                     self.ask(rule, node, subject);
+                } else if self.mentions_file(node) && !crate::shell_internals::is_loopback(&address) {
+                    let message = format!("`{subject}`: what is in a file is sent to another machine");
+                    self.step(node, What::Unclear { rule: "sends-data".to_owned(), message });
                 }
                 if crate::checks::outflow::names_metadata(&address) {
                     let message = "the keys that a cloud gives to this machine are asked for".to_owned();

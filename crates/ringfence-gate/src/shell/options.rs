@@ -20,6 +20,59 @@ const EDITORS: &[&str] = &["vim", "vi", "nano", "emacs", "code"];
 const STARTERS: &[&str] =
     &["env", "xargs", "gxargs", "find", "gfind", "fd", "fdfind", "parallel", "watch", "busybox", "toybox"];
 
+/// Programs whose long options may be shortened.
+const SHORTENING: &[&str] = &[
+    "tar",
+    "gtar",
+    "bsdtar",
+    "cpio",
+    "gcpio",
+    "sort",
+    "gsort",
+    "split",
+    "gsplit",
+    "rsync",
+    "wget",
+    "wget2",
+    "curl",
+    "man",
+    "zip",
+    "diff",
+    "make",
+    "gmake",
+    "gdb",
+    "emacs",
+    "psql",
+    "mysql",
+    "mariadb",
+    "strace",
+    "nano",
+    "less",
+    "git",
+    "dpkg",
+    "tcpdump",
+    "nmap",
+    "zsh",
+    "date",
+    "hg",
+    "openvpn",
+    "gpg",
+    "gpg2",
+    "lftp",
+    "ftp",
+    "gawk",
+    "perf",
+    "patch",
+    "enscript",
+    "xz",
+    "gzip",
+    "logrotate",
+    "mkfs",
+    "fuser",
+    "flock",
+    "mutt",
+];
+
 /// What the table says about one value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
@@ -39,6 +92,8 @@ struct Words<'a> {
     operands: Vec<usize>,
     /// Where the first of them stands.
     first: usize,
+    /// Whether long options may be shortened.
+    shortens: bool,
 }
 
 /// Adds what the table says about `name` with these words.
@@ -52,9 +107,10 @@ pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], input: &Input, inne
         return;
     }
     let end = args.iter().position(|arg| arg.is("--") || arg.is("--args")).unwrap_or(args.len());
-    let operands = operands(&rows, args, end);
+    let shortens = SHORTENING.contains(&name);
+    let operands = operands(&rows, args, end, shortens);
     let first_operand = operands.first().copied().unwrap_or(args.len());
-    let words = Words { name, args, end, operands, first: first_operand };
+    let words = Words { name, args, end, operands, first: first_operand, shortens };
     for row in rows {
         let Some(with) = words.with(row) else { continue };
         for spec in &row.options {
@@ -67,7 +123,7 @@ pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], input: &Input, inne
 }
 
 /// Words that are no options, and no values of options that the table knows.
-fn operands(rows: &[&Row], args: &[Arg], end: usize) -> Vec<usize> {
+fn operands(rows: &[&Row], args: &[Arg], end: usize, shortens: bool) -> Vec<usize> {
     let mut operands = vec![];
     let mut is_value = false;
     for (at, arg) in args.iter().enumerate() {
@@ -82,7 +138,7 @@ fn operands(rows: &[&Row], args: &[Arg], end: usize) -> Vec<usize> {
         if is_option {
             is_value = rows.iter().flat_map(|row| &row.options).any(|spec| {
                 !matches!(spec.spelling, Spelling::Word("-E" | "-x"))
-                    && option(&spec.spelling, arg).is_some_and(|value| value.is_none())
+                    && option(&spec.spelling, arg, shortens).is_some_and(|value| value.is_none())
             });
         }
     }
@@ -90,7 +146,7 @@ fn operands(rows: &[&Row], args: &[Arg], end: usize) -> Vec<usize> {
 }
 
 /// Whether a word is this option: its glued value, or nothing if that stands in the next word.
-fn option(spelling: &Spelling, arg: &Arg) -> Option<Option<Val>> {
+fn option(spelling: &Spelling, arg: &Arg, shortens: bool) -> Option<Option<Val>> {
     let word = arg.val.prefix();
     match spelling {
         Spelling::Letter(letter) => {
@@ -103,8 +159,10 @@ fn option(spelling: &Spelling, arg: &Arg) -> Option<Option<Val>> {
             (cluster && letters.ends_with(*letter) && arg.known().is_some()).then_some(None)
         }
         Spelling::Long(long) => match arg.val.split_once('=') {
-            Some((name, value)) => (name == *long || abbreviates(name, long)).then_some(Some(value)),
-            None => (word == *long || abbreviates(word, long)).then_some(None),
+            Some((name, value)) => {
+                (name == *long || shortens && abbreviates(name, long)).then_some(Some(value))
+            }
+            None => (word == *long || shortens && abbreviates(word, long)).then_some(None),
         },
         Spelling::Word(exact) => {
             if arg.is(exact) {
@@ -178,7 +236,9 @@ impl Words<'_> {
                 let last = if *spelling == Spelling::Long("--args") { self.args.len() } else { last };
                 let mut found = vec![];
                 for (at, arg) in self.args.iter().enumerate().take(last) {
-                    let Some(glued) = option(spelling, arg) else { continue };
+                    let Some(glued) = option(spelling, arg, self.shortens && !row.is_general) else {
+                        continue;
+                    };
                     // A word that another option is by its full name is no row of letters.
                     let is_letter = matches!(spelling, Spelling::Letter(_)) && glued.is_none();
                     if is_letter && arg.val.prefix().len() > 2 && self.is_named(arg) {
@@ -334,6 +394,9 @@ fn holds(row: &Row, value: &Val) -> Holds {
         let yes = match mark {
             Mark::Alone => true,
             Mark::Path => text.contains('/'),
+            Mark::File => {
+                text.starts_with(['.', '/', '~']) || text.starts_with("file:") || text.starts_with("data:")
+            }
             Mark::Url => text.contains("://") || text.starts_with("git+"),
             Mark::Remote => is_remote(&text),
             Mark::Outside => {

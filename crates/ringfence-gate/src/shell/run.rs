@@ -226,7 +226,7 @@ impl Eval<'_> {
                     }
                 }
                 Inner::Outside { path, rule, message } => {
-                    if self.is_outside(&path) {
+                    if self.is_outside(&path, rule) {
                         self.out.trouble(rule, path.span, &message);
                     }
                 }
@@ -248,11 +248,12 @@ impl Eval<'_> {
         inner.findings.decision()
     }
 
-    /// Whether a file lies outside of the project, and outside of what belongs to the system.
-    fn is_outside(&self, path: &Arg) -> bool {
+    /// Whether a file lies outside of the project and, if it is only read, outside of what belongs to the system.
+    fn is_outside(&self, path: &Arg, rule: &str) -> bool {
         let Some(path) = crate::path::AbsPath::of(&path.val, self.st.cwd.as_deref()) else { return false };
         let system = ["/usr", "/bin", "/lib", "/lib64", "/sbin", "/opt", "/nix", "/etc"];
-        !self.cx.works_in(&path) && !system.iter().any(|dir| path.within(dir))
+        let is_read = rule != "machine-changed" && system.iter().any(|dir| path.within(dir));
+        !self.cx.works_in(&path) && !is_read
     }
 
     fn shell_text(&mut self, text: &Arg, positional: Option<Vec<Val>>) {

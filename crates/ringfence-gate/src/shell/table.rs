@@ -108,6 +108,7 @@ impl Spec {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Path,
+    File,
     Outside,
     Url,
     Remote,
@@ -121,6 +122,7 @@ impl Mark {
         let text = |word: &str| word.replace('␣', " ").replace("\\|", "|").to_lowercase();
         match word {
             "@path" => Self::Path,
+            "@file" => Self::File,
             "@outside" => Self::Outside,
             "@url" => Self::Url,
             "@remote" => Self::Remote,

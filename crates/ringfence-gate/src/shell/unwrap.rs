@@ -299,6 +299,11 @@ fn parallel(args: &[Arg]) -> Vec<Inner> {
     let cut = rest.iter().position(|arg| arg.val.prefix().starts_with(":::")).unwrap_or(rest.len());
     let (command, values) = rest.split_at(cut);
     let Some(first) = command.first() else {
+        let of_file = values.first().is_some_and(|mark| mark.is("::::"))
+            || args.iter().any(|arg| arg.is("-a") || arg.is("--arg-file"));
+        if let (Some(last), true) = (args.last(), of_file || values.is_empty()) {
+            return vec![Inner::opaque("unknown-script", last.span, "`parallel` runs the lines of a file")];
+        }
         // Each value is a command.
         return values.iter().skip(1).map(|value| Inner::shell(value.clone())).collect();
     };
