@@ -276,13 +276,13 @@ fn the_internet_and_foreign_families(launcher: Launcher) {
         "tcp4 169.254.169.254 80",
         "tcp4 10.0.0.1 443",
         "tcp4-fastopen 192.0.2.1 80",
-        "udp4 192.0.2.1 53",
-        "udp4-sendto 192.0.2.1 53",
-        "udp4-sendmsg 192.0.2.1 53",
+        "udp4 192.0.2.1 123",
+        "udp4-sendto 192.0.2.1 123",
+        "udp4-sendmsg 192.0.2.1 123",
         "udp4-sendto 255.255.255.255 67",
         "tcp6 2001:db8::1 80",
-        "udp6-sendto 2001:db8::1 53",
-        "udp6-sendto ff02::1 53",
+        "udp6-sendto 2001:db8::1 123",
+        "udp6-sendto ff02::1 123",
         "icmp 192.0.2.1",
         "raw4",
         "raw6",
@@ -320,6 +320,8 @@ for name in ['one.example', 'two.example']:
     except socket.gaierror as error: print(error.errno == socket.EAI_NONAME)
 try: socket.getaddrinfo('a' * 50 + '.' + 'b' * 50, 80)
 except socket.gaierror: pass
+# Whatever is no question is told as it would be anywhere else.
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'garbage', ('192.0.2.7', 53))
 # A name server of one's own is one's own affair.
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 server.bind(('127.0.0.1', 0))
@@ -336,7 +338,7 @@ end";
     }
     assert_eq!(ran.stdout, "True\nTrue\nb'hello'\n", "{ran:?}");
     let long = format!("{}.{}", "a".repeat(50), "b".repeat(50));
-    assert_eq!(ran.resources(), ["one.example", "two.example", long.as_str()], "{ran:?}");
+    assert_eq!(ran.resources(), ["one.example", "two.example", long.as_str(), "192.0.2.7:53"], "{ran:?}");
     let violation = &ran.json["violations"][0];
     assert_eq!(violation["operation"], "lookup", "{violation}");
     assert!(violation["program"].as_str().unwrap().contains("python3"), "{violation}");

@@ -30,8 +30,16 @@ const MOST_SERVERS: usize = 8;
 /// What is asked faster than it is told is not told.
 const MOST_UNTOLD: usize = 256;
 
-/// The names that were asked for, by whom, and not told yet.
-type Asked = Arc<Mutex<VecDeque<(i32, String)>>>;
+/// What was asked for, by whom, and not told yet.
+type Asked = Arc<Mutex<VecDeque<(i32, Sent)>>>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Sent {
+    /// A question about this name.
+    Query(String),
+    /// Something else, to this address.
+    Other(SocketAddr),
+}
 
 #[derive(Debug, Default)]
 pub(super) struct NameLookups {
@@ -98,14 +106,18 @@ impl Supervisor<'_> {
         if self.name_lookups.servers.is_empty() {
             return;
         }
-        let asked: Vec<(i32, String)> = self.name_lookups.asked.locked().drain(..).collect();
-        for (tid, name) in asked {
+        let asked: Vec<(i32, Sent)> = self.name_lookups.asked.locked().drain(..).collect();
+        for (tid, sent) in asked {
+            let (operation, resource, access) = match sent {
+                Sent::Query(name) => (Operation::Lookup, name, Access::Read),
+                Sent::Other(address) => (Operation::Send, address.to_string(), Access::Write),
+            };
             self.reporter.tell(describe::violation(
                 tid,
                 Denial {
-                    operation: Operation::Lookup,
-                    resource: Resource::Address(name),
-                    access: Access::Read,
+                    operation,
+                    resource: Resource::Address(resource),
+                    access,
                     reason: DenyReason::Unlisted,
                     rule: None,
                     missing: false,
@@ -146,15 +158,20 @@ fn answering(tid: i32, address: SocketAddr, asker: &Arc<Mutex<i32>>, asked: &Ask
             let Ok((length, _, Some(from))) = recvfrom(&socket, &mut query[..], RecvFlags::DONTWAIT) else {
                 continue;
             };
-            let Some((name, answer)) = no_such_name(&query[..length]) else { continue };
-            let news = (*asker.locked(), name);
+            let (sent, answer) = match no_such_name(&query[..length]) {
+                Some((name, answer)) => (Sent::Query(name), Some(answer)),
+                None => (Sent::Other(address), None),
+            };
+            let news = (*asker.locked(), sent);
             let mut asked = asked.locked();
             // Each name is asked for twice, once for each kind of address.
             if asked.back() != Some(&news) && asked.len() < MOST_UNTOLD {
                 asked.push_back(news);
             }
             drop(asked);
-            let _ = sendto(&socket, &answer, SendFlags::DONTWAIT, &from);
+            if let Some(answer) = answer {
+                let _ = sendto(&socket, &answer, SendFlags::DONTWAIT, &from);
+            }
         }
     };
     let thread =

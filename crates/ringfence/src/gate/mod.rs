@@ -180,7 +180,9 @@ fn left_to_the_fence(verdict: &Verdict, rules: &Filesystem, holds_connections: b
         ("persistence", "runs-later") | ("system", "system-file") => {
             finding.path.as_ref().is_some_and(is_unwritable)
         }
-        ("system", "raw-connection") | ("outflow", _) | ("evasion", "data-sent" | "sends-data") => holds_connections,
+        ("system", "raw-connection") | ("outflow", _) | ("evasion", "data-sent" | "sends-data") => {
+            holds_connections
+        }
         ("dangerous_variable", "redirect-to-variable" | "remove-file-variable") => true,
         _ => false,
     })
