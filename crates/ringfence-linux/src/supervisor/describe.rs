@@ -1,7 +1,11 @@
 //! Putting a refusal into words: who asked, for what, and which rule says no.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+use super::network;
 use crate::plan::OWN_PROCESSES;
 use crate::seccomp::DenyEntry;
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
@@ -37,6 +41,23 @@ impl Denial {
             reason,
             rule: decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone())),
         }
+    }
+
+    /// What the caller hears. Of a service on loopback: that there is none, as in the sandbox's own network; else it would
+    /// tell where the host listens.
+    pub(super) fn errno(&self) -> Errno {
+        match &self.resource {
+            Resource::Address(address) => refusal_of(address.parse().ok()),
+            Resource::Path(_) => Errno::ACCESS,
+        }
+    }
+}
+
+/// What the caller of a refused connection hears.
+pub(super) fn refusal_of(address: Option<SocketAddr>) -> Errno {
+    match address {
+        Some(address) if network::is_loopback(address) => Errno::CONNREFUSED,
+        _ => Errno::ACCESS,
     }
 }
 

@@ -63,9 +63,10 @@ impl Supervisor<'_> {
         (from, last): (PathArg, Last),
         to: PathArg,
         exchange: Exchange,
+        linked: Option<i32>,
     ) -> Answer {
         let renames = operation == Operation::Rename;
-        match self.read_source(tid, from, last) {
+        match self.read_source(tid, from, last, linked) {
             Ok(()) if self.unnamed.is_some() => self.real.clear(),
             Ok(()) => {
                 match self.resolve(last) {

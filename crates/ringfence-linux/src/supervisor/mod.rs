@@ -112,9 +112,9 @@ pub struct Supervisor<'a> {
     real: Box<PathBuffer>,
     resolved: Resolved,
     ending: Ending,
-    /// The first of two names; and the descriptor that is linked when it has none.
+    /// The first of two names; and the file that is linked when it has none.
     source: Option<PathBuf>,
-    unnamed: Option<i32>,
+    unnamed: Option<OwnedFd>,
     /// The reading end of a pipe that waits for a writer.
     reader: Option<OwnedFd>,
     /// Flags and mode behind the pointer of an `openat2`.
@@ -249,14 +249,17 @@ impl<'a> Supervisor<'a> {
                 self.reporter.tell(describe::refused_call(notification.tid, entry));
                 notif::refuse(listener, notification.id, Errno::PERM)
             }
-            Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
-                Some(violation) => {
-                    self.cover_again(notification.tid, &violation);
-                    self.reporter.tell(violation);
-                    notif::refuse(listener, notification.id, Errno::ACCESS)
+            Answer::Deny(denial) => {
+                let errno = denial.errno();
+                match self.ask(listener, &notification, denial) {
+                    Some(violation) => {
+                        self.cover_again(notification.tid, &violation);
+                        self.reporter.tell(violation);
+                        notif::refuse(listener, notification.id, errno)
+                    }
+                    None => Ok(()),
                 }
-                None => Ok(()),
-            },
+            }
         };
         true
     }
@@ -280,7 +283,7 @@ impl<'a> Supervisor<'a> {
         }
         self.created |= call.creates();
         (self.resolved, self.ending, self.unread) = (Resolved::Nowhere, Ending::Name, None);
-        (self.source, self.unnamed) = (None, notification.linked_descriptor());
+        (self.source, self.unnamed) = (None, None);
         self.reader = None;
         self.allowed.set(false);
         if let Call::Other | Call::Socket | Call::Create { operation: Operation::Create, .. } = call
@@ -302,7 +305,8 @@ impl<'a> Supervisor<'a> {
                 answer => answer,
             },
             Call::Move { operation, from, to, last, exchange } => {
-                self.move_name(tid, operation, (from, last), to, exchange)
+                let linked = notification.linked_descriptor();
+                self.move_name(tid, operation, (from, last), to, exchange, linked)
             }
             Call::Connect { socket, address, length } => {
                 self.connect(listener, notification, socket, (address, length))
