@@ -22,6 +22,9 @@ use super::mount_grant::{Namespaces, Prepared};
 use super::on_behalf::Open;
 use super::{describe, network, notif};
 
+/// About as many resources questions are asked in one turn.
+const MOST_ASKED: usize = 1000;
+
 /// Who is asked, and who hears what came of it.
 pub trait Ask: Send + Sync {
     /// Whether this refusal is worth a question at all.
@@ -183,6 +186,10 @@ impl Desk {
         let over = book.turn_to(self.ask.turn());
         self.hide(over);
         let states = &mut book.states;
+        // More than anybody answers.
+        if states.len() >= MOST_ASKED && !states.contains_key(&key) {
+            return Some(violation);
+        }
         // What lies below a directory that was granted is shown.
         let shown = |((above, granted), state): (&(PathBuf, Access), &State)| {
             matches!(state, State::Allowed(_))

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::network;
 use crate::plan::OWN_PROCESSES;
 use crate::seccomp::DenyEntry;
-use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
+use ringfence_model::{Access, DenyReason, Operation, PathDecision, Severity, Violation, ViolationKind};
 
 /// A refusal, before it is put into words.
 #[derive(Debug)]
@@ -103,6 +103,19 @@ pub(super) fn too_many_processes(process: &str, limit: u64, there: u64) -> Viola
     Violation {
         rule: Some("limits.processes".to_owned()),
         ..seen(process, kind, Operation::Limit, "processes".to_owned(), message)
+    }
+}
+
+/// So many refusals are not told one by one.
+#[must_use]
+pub fn left_out(count: u64) -> Violation {
+    let refusals = if count == 1 { "refusal is" } else { "refusals are" };
+    Violation {
+        blocked: false,
+        severity: Severity::Low,
+        time_ms: ringfence_model::now_ms(),
+        message: format!("{count} more {refusals} not listed: there are too many different ones"),
+        ..Violation::new(ViolationKind::ResourceLimit, Operation::Limit, "violations".to_owned())
     }
 }
 

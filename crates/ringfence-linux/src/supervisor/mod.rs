@@ -39,6 +39,7 @@ mod shared;
 mod socket_table;
 mod target;
 mod tripwire;
+mod uncover;
 mod walk;
 
 use std::collections::VecDeque;
@@ -56,6 +57,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use ask::Ask;
+pub use describe::left_out;
 pub use git_config::is_harmless as is_harmless_git_config;
 pub use report_once::Reporter;
 pub use shared::Shared;
