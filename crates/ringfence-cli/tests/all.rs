@@ -27,6 +27,7 @@ mod suite {
     pub(crate) mod fence_attacks_races;
     pub(crate) mod fence_attacks_resources;
     pub(crate) mod fence_attacks_sockets;
+    pub(crate) mod fence_attacks_swaps;
     pub(crate) mod fence_early;
     pub(crate) mod fence_everyday;
     pub(crate) mod fence_faults;

@@ -429,6 +429,13 @@ pub(crate) fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> Sys<usiz
     usize::try_from(read).map_err(|_| last_errno())
 }
 
+/// Connects a socket to an address in the kernel's own form, whatever its family.
+pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Sys<()> {
+    let length = libc::socklen_t::try_from(address.len()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the kernel reads exactly `length` bytes of `address`.
+    check(unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), length) }.into()).map(drop)
+}
+
 /// The user namespace that a namespace belongs to.
 pub(crate) fn owner_of_namespace(namespace: BorrowedFd<'_>) -> Sys<OwnedFd> {
     /// Takes no argument.

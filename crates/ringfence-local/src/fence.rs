@@ -442,6 +442,7 @@ impl Run<'_> {
         for violation in self.asker.iter().flat_map(|asker| asker.take_refused()) {
             report(violation);
         }
+        reporter.finish();
         outcome.map_err(|error| self.launch_failed(error))
     }
 

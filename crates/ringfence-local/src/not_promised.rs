@@ -9,8 +9,8 @@ use ringfence_model::{Degradation, DegradationCode as Code};
 pub(crate) fn no_landlock() -> Degradation {
     Degradation::new(
         Code::NoLandlock,
-        "this kernel has no Landlock: one layer less, and a program made to win races against the supervisor could \
-         create protected names (which is told afterwards)",
+        "this kernel has no Landlock: one layer less; a program made to win races against the supervisor could create \
+         protected names (which is told afterwards), and files that are given as standard streams can be opened again for more",
     )
 }
 

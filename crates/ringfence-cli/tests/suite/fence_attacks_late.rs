@@ -8,6 +8,8 @@ use crate::suite::fence_support::{Fenced, Launcher, RACES, for_every_launcher, n
 use crate::suite::support::Room;
 
 for_every_launcher! {
+    a_late_denied_file_cannot_be_moved_from_under_its_rule,
+    a_link_gets_no_second_name_where_none_may_be_made,
     what_is_protected_and_came_later_is_not_removed,
     attributes_of_what_came_later_stay,
     no_race_changes_what_is_protected_and_came_later,
@@ -276,4 +278,38 @@ fn what_is_shown_keeps_its_name(launcher: Launcher) {
     });
     assert!(!ran.stdout.contains("canary"), "{ran:?}");
     assert_eq!((ran.stdout.as_str(), ran.code), ("late\n", 0), "{ran:?}");
+}
+
+/// A rule of two names is about where a file lies: its directory stays where it is as soon as there is one.
+fn a_late_denied_file_cannot_be_moved_from_under_its_rule(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.configure(r#"{"deny": ["**/vault/key", "kept/here.txt"]}"#);
+    for directory in ["vault", "kept", "plain", "deep/vault"] {
+        std::fs::create_dir_all(room.project.join(directory)).unwrap();
+    }
+    let come_late = || {
+        for file in ["vault/key", "kept/here.txt", "deep/vault/key"] {
+            room.write(file, "canary");
+        }
+    };
+    let ran = room.fenced_while(
+        come_late,
+        "mv vault v; mv kept k; mv -T deep d && mv d/vault d/v; mkdir e; \
+         python3 -c 'import ctypes; ctypes.CDLL(None).renameat2(-100, b\"vault\", -100, b\"e\", 2)'
+         mv plain p && echo moved; cat v/key k/here.txt d/v/key e/key d/vault/key vault/key kept/here.txt",
+    );
+    assert_eq!(ran.stdout, "moved\n", "{ran:?}");
+    let named = ["vault/key", "kept/here.txt", "d/vault/key"].map(|name| room.project.join(name));
+    assert!(named.iter().all(|path| path.exists()), "{ran:?}");
+    assert!(ran.resources().contains(&named[0].to_str().unwrap()), "{ran:?}");
+}
+
+/// Where no symbolic link may come to be, none that exists elsewhere gets a name either.
+fn a_link_gets_no_second_name_where_none_may_be_made(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.fenced(
+        "mkdir n evil; ln -s ../evil n/elsewhere; ln -s ../evil n/.git; ln -P n/elsewhere n/.git; \
+         ln n/elsewhere n/.git; ls -A n",
+    );
+    assert_eq!(ran.stdout, "elsewhere\n", "{ran:?}");
 }

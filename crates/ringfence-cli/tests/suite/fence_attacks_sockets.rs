@@ -19,6 +19,7 @@ for_every_launcher! {
     sockets_elsewhere_on_the_host,
     abstract_sockets_of_the_host,
     services_of_the_host_on_loopback,
+    no_port_tells_whether_the_host_listens,
     the_internet_and_foreign_families,
     names_resolve_to_nothing,
     a_name_is_told_and_there_is_none,
@@ -266,6 +267,40 @@ fn services_of_the_host_on_loopback(launcher: Launcher) {
     assert_eq!(udp.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
     let want = format!("127.0.0.1:{}", port(&v4));
     assert!(ran.resources().contains(&want.as_str()), "{ran:?}");
+}
+
+fn no_port_tells_whether_the_host_listens(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let (host, free) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let [port, unused] = [&host, &free].map(|listener| listener.local_addr().unwrap().port());
+    drop(free);
+    room.write(
+        "try.py",
+        "import errno, select, socket, sys
+def end(port, blocking):
+    s = socket.socket()
+    s.setblocking(blocking)
+    error = s.connect_ex(('127.0.0.1', port))
+    if error == errno.EINPROGRESS:
+        select.select([], [s], [], 10)
+        error = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    return errno.errorcode.get(error, error)
+taken, free = map(int, sys.argv[1:3])
+print(*(end(port, blocking) for port in (taken, free) for blocking in (True, False)))
+if sys.argv[3:]:
+    server = socket.create_server(('127.0.0.1', taken))
+    print(*(end(taken, blocking) for blocking in (True, False)))
+",
+    );
+    let ran = room.fenced(&format!("python3 try.py {port} {unused}"));
+    assert_eq!(ran.stdout, format!("{}\n", ["ECONNREFUSED"; 4].join(" ")), "{ran:?}");
+    assert_eq!(ran.resources(), [format!("127.0.0.1:{port}")], "a person is told");
+    if ran.promises("noOwnNetwork") {
+        let ran = room.fenced(&format!("python3 try.py {port} {unused} serve"));
+        assert!(ran.stdout.ends_with("\n0 0\n"), "the port of a server inside is its own: {ran:?}");
+    }
+    host.set_nonblocking(true).unwrap();
+    assert!(host.accept().is_err());
 }
 
 fn the_internet_and_foreign_families(launcher: Launcher) {

@@ -197,6 +197,7 @@ impl Helper {
 pub(crate) static KERNEL: Helper = Helper::new("kernel", include_str!("../data/kernel.c"));
 pub(crate) static SOCKETS: Helper = Helper::new("sockets", include_str!("../data/sockets.c"));
 pub(crate) static SIGNALS: Helper = Helper::new("signals", include_str!("../data/signals.c"));
+pub(crate) static SWAPS: Helper = Helper::new("swaps", include_str!("../data/swaps.c"));
 pub(crate) static RACES: Helper = Helper::new("races", include_str!("../data/races.c"));
 
 /// A process of the host that attacks try to reach; ended when dropped.

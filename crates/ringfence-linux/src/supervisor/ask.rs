@@ -19,7 +19,11 @@ use rustix::io::Errno;
 
 use super::caller_ids::umask;
 use super::mount_grant::{Namespaces, Prepared};
+use super::on_behalf::Open;
 use super::{network, notif};
+
+/// About as many resources questions are asked in one turn.
+const MOST_ASKED: usize = 1000;
 
 /// Who is asked, and who hears what came of it.
 pub trait Ask: Send + Sync {
@@ -71,6 +75,12 @@ struct Waiting {
     wish: Wish,
 }
 
+impl Waiting {
+    fn refuse(&self) {
+        let _ = notif::refuse(self.listener.as_fd(), self.id, self.wish.refusal);
+    }
+}
+
 enum State {
     Asking(Vec<Waiting>),
     Allowed(GrantScope),
@@ -114,6 +124,7 @@ pub(super) struct Desk {
     ask: Arc<dyn Ask>,
     /// Of the sandbox, once they are known.
     namespaces: Arc<OnceLock<Option<Namespaces>>>,
+    root: Arc<OnceLock<OwnedFd>>,
     book: Arc<Mutex<Book>>,
     /// Decisions that were made and are being carried out and recorded.
     settling: Arc<(Mutex<usize>, Condvar)>,
@@ -121,7 +132,22 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(ask: Arc<dyn Ask>) -> Self {
-        Self { ask, namespaces: Arc::default(), book: Arc::default(), settling: Arc::default() }
+        Self {
+            ask,
+            namespaces: Arc::default(),
+            root: Arc::default(),
+            book: Arc::default(),
+            settling: Arc::default(),
+        }
+    }
+
+    /// The sandbox's root directory.
+    pub(super) fn has_root(&self, root: &OwnedFd) {
+        if self.root.get().is_none()
+            && let Ok(root) = root.try_clone()
+        {
+            let _ = self.root.set(root);
+        }
     }
 
     /// Waits until every decision that was made is recorded. Questions nobody has answered are not waited for.
@@ -158,7 +184,11 @@ impl Desk {
         let over = book.turn_to(self.ask.turn());
         self.hide(over);
         let states = &mut book.states;
-        // Below a directory that was granted and is shown, the kernel lets the call through.
+        // More than anybody answers.
+        if states.len() >= MOST_ASKED && !states.contains_key(&key) {
+            return Some(violation);
+        }
+        // What lies below a directory that was granted is shown.
         let shown = |((above, granted), state): (&(PathBuf, Access), &State)| {
             matches!(state, State::Allowed(_))
                 && waiting.wish.path != *above
@@ -167,7 +197,9 @@ impl Desk {
         };
         if states.iter().any(shown) {
             drop(book);
-            let _ = notif::let_continue(waiting.listener.as_fd(), waiting.id);
+            if let Err(errno) = self.go_on(&waiting) {
+                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, errno);
+            }
             return None;
         }
         match states.get_mut(&key) {
@@ -176,12 +208,12 @@ impl Desk {
                 drop(book);
                 let mut shown = Shown { stat: look(&key.0), prepared: None };
                 if self.carry_out(&waiting, access, &mut shown).is_err() {
-                    let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, waiting.wish.refusal);
+                    waiting.refuse();
                 }
             }
             Some(State::Refused) => {
                 drop(book);
-                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, waiting.wish.refusal);
+                waiting.refuse();
             }
             None => {
                 states.insert(key.clone(), State::Asking(vec![waiting]));
@@ -235,7 +267,7 @@ impl Desk {
                 return;
             }
             for waiting in &queue {
-                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, waiting.wish.refusal);
+                waiting.refuse();
             }
         } else {
             let mut outcome = Ok(());
@@ -320,9 +352,25 @@ impl Desk {
                     None => self.namespaces(*tid).ok_or(Errno::NOSYS)?.show(path, access)?,
                 }
                 self.book().shown.push(path.clone());
-                notif::let_continue(waiting.listener.as_fd(), waiting.id)
+                self.go_on(waiting)
             }
         }
+    }
+
+    /// Makes a call on what is shown inside by now: at the very place that was judged, since the kernel would read the
+    /// path again. Executing goes on there, which reads nothing that is not opened as well.
+    fn go_on(&self, waiting: &Waiting) -> Result<(), Errno> {
+        let listener = waiting.listener.as_fd();
+        let Wish { path, tid, way, .. } = &waiting.wish;
+        let Way::Open { flags, mode } = way else { return notif::let_continue(listener, waiting.id) };
+        let root = self.root.get().ok_or(Errno::ACCESS)?;
+        let mode = mode & !umask(*tid).ok_or(Errno::SRCH)?;
+        let file =
+            Open::new(path, *flags, if flags & libc::O_CREAT == 0 { 0 } else { mode }).at(root.as_fd())?;
+        if !notif::is_valid(listener, waiting.id) {
+            return Err(Errno::SRCH);
+        }
+        notif::inject(listener, waiting.id, file.as_fd(), flags & libc::O_CLOEXEC != 0)
     }
 }
 

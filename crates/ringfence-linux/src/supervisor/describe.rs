@@ -1,11 +1,14 @@
 //! Putting a refusal into words: who asked, for what, and which rule says no.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+use super::network;
 use crate::plan::OWN_PROCESSES;
 use crate::seccomp::DenyEntry;
-use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
-use rustix::io::Errno;
+use ringfence_model::{Access, DenyReason, Operation, PathDecision, Severity, Violation, ViolationKind};
 
 /// A refusal, before it is put into words.
 #[derive(Debug)]
@@ -43,9 +46,22 @@ impl Denial {
         }
     }
 
-    /// What the caller reads.
+    /// What the caller hears. Of a service on loopback: that there is none, as in the sandbox's own network; else it would
+    /// tell where the host listens.
     pub(super) fn errno(&self) -> Errno {
-        if self.missing { Errno::NOENT } else { Errno::ACCESS }
+        match &self.resource {
+            Resource::Address(address) => refusal_of(address.parse().ok()),
+            Resource::Path(_) if self.missing => Errno::NOENT,
+            Resource::Path(_) => Errno::ACCESS,
+        }
+    }
+}
+
+/// What the caller of a refused connection hears.
+pub(super) fn refusal_of(address: Option<SocketAddr>) -> Errno {
+    match address {
+        Some(address) if network::is_loopback(address) => Errno::CONNREFUSED,
+        _ => Errno::ACCESS,
     }
 }
 
@@ -91,6 +107,19 @@ pub(super) fn too_many_processes(process: &str, limit: u64, there: u64) -> Viola
     Violation {
         rule: Some("limits.processes".to_owned()),
         ..seen(process, kind, Operation::Limit, "processes".to_owned(), message)
+    }
+}
+
+/// So many refusals are not told one by one.
+#[must_use]
+pub fn left_out(count: u64) -> Violation {
+    let refusals = if count == 1 { "refusal is" } else { "refusals are" };
+    Violation {
+        blocked: false,
+        severity: Severity::Low,
+        time_ms: ringfence_model::now_ms(),
+        message: format!("{count} more {refusals} not listed: there are too many different ones"),
+        ..Violation::new(ViolationKind::ResourceLimit, Operation::Limit, "violations".to_owned())
     }
 }
 

@@ -63,9 +63,10 @@ impl Supervisor<'_> {
         (from, last): (PathArg, Last),
         to: PathArg,
         exchange: Exchange,
+        linked: Option<i32>,
     ) -> Answer {
         let renames = operation == Operation::Rename;
-        match self.read_source(tid, from, last) {
+        match self.read_source(tid, from, last, linked) {
             Ok(()) if self.unnamed.is_some() => self.real.clear(),
             Ok(()) => {
                 match self.resolve(last) {
@@ -110,6 +111,12 @@ impl Supervisor<'_> {
         if renames && self.takes_protected(&source, target) {
             return self.deny_protected(operation);
         }
+        if renames {
+            let back = (exchange == Exchange::Yes).then(|| self.uncovers(target, &source)).flatten();
+            if let Some(denial) = self.uncovers(&source, target).or(back) {
+                return Answer::Deny(denial);
+            }
+        }
         let verdict = self.verdict(operation, Access::Write);
         match &verdict {
             Answer::Deny(denial) if denial.reason == DenyReason::Protected && renames => {
@@ -120,7 +127,10 @@ impl Supervisor<'_> {
                     None => verdict,
                 }
             }
-            Answer::Continue if renames && self.brings_protected(&source, self.real.as_path()) => {
+            // A second name for a link is as good as another link.
+            Answer::Continue
+                if self.unnamed.is_none() && self.brings_protected(&source, self.real.as_path()) =>
+            {
                 self.deny_protected(operation)
             }
             _ => verdict,

@@ -40,6 +40,7 @@ mod shared;
 mod socket_table;
 mod target;
 mod tripwire;
+mod uncover;
 mod walk;
 
 use std::collections::VecDeque;
@@ -57,6 +58,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use ask::Ask;
+pub use describe::left_out;
 pub use git_config::is_harmless as is_harmless_git_config;
 pub use report_once::Reporter;
 pub use shared::Shared;
@@ -116,9 +118,9 @@ pub struct Supervisor<'a> {
     real: Box<PathBuffer>,
     resolved: Resolved,
     ending: Ending,
-    /// The first of two names; and the descriptor that is linked when it has none.
+    /// The first of two names; and the file that is linked when it has none.
     source: Option<PathBuf>,
-    unnamed: Option<i32>,
+    unnamed: Option<OwnedFd>,
     /// The reading end of a pipe that waits for a writer.
     reader: Option<OwnedFd>,
     /// Flags and mode behind the pointer of an `openat2`.
@@ -297,7 +299,7 @@ impl<'a> Supervisor<'a> {
         }
         self.created |= call.creates();
         (self.resolved, self.ending, self.unread) = (Resolved::Nowhere, Ending::Name, None);
-        (self.source, self.unnamed) = (None, notification.linked_descriptor());
+        (self.source, self.unnamed) = (None, None);
         self.reader = None;
         self.allowed.set(false);
         if let Call::Other | Call::Socket | Call::Create { operation: Operation::Create, .. } = call
@@ -324,7 +326,8 @@ impl<'a> Supervisor<'a> {
                 answer => answer,
             },
             Call::Move { operation, from, to, last, exchange } => {
-                self.move_name(tid, operation, (from, last), to, exchange)
+                let linked = notification.linked_descriptor();
+                self.move_name(tid, operation, (from, last), to, exchange, linked)
             }
             Call::Connect { socket, address, length } => {
                 self.connect(listener, notification, socket, (address, length))

@@ -18,14 +18,14 @@ use std::path::Path;
 
 use ringfence_model::Access;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use super::pin_cpu::Pinned;
-use super::socket_table;
+use super::socket_table::{self, Bound};
 use crate::mounts;
 use crate::plan::BindAccess;
 use crate::report::Message;
@@ -114,13 +114,12 @@ impl Namespaces {
         self.helped(&|namespaces| namespaces.cover_inside(&path))
     }
 
-    /// Whether a socket of the sandbox's network namespace is bound to the file that `stat` is of; `ESRCH` when
-    /// none is.
-    pub(super) fn has_socket(&self, stat: &Stat) -> Result<(), Errno> {
+    /// Whether a socket of the sandbox's network namespace is bound to the file; `ESRCH` when none is.
+    pub(super) fn has_socket(&self, file: Bound) -> Result<(), Errno> {
         self.helped(&|namespaces| {
             sys::enter_namespace(namespaces.user.as_fd())?;
             sys::enter_namespace(namespaces.network.as_fd())?;
-            socket_table::look_up(stat)
+            socket_table::look_up(file).map(drop)
         })
     }
 

@@ -21,10 +21,10 @@ use rustix::net::{
 use rustix::pipe::PipeFlags;
 
 use super::mount_grant::Namespaces;
-use super::{Denial, Resource, Supervisor, describe, network};
+use super::{Denial, Resource, Supervisor, describe};
 use crate::sys::Sys;
 
-const NAME_SERVER: u16 = 53;
+pub(super) const NAME_SERVER: u16 = 53;
 /// More servers than anybody has.
 const MOST_SERVERS: usize = 8;
 /// What is asked faster than it is told is not told.
@@ -74,14 +74,13 @@ impl Drop for Answering {
 
 impl Supervisor<'_> {
     /// Whether the datagrams that `socket` is to send to `address` are look-ups of names which are answered there.
-    pub(super) fn is_name_lookup(&mut self, tid: i32, socket: i32, address: SocketAddr) -> bool {
+    pub(super) fn is_name_lookup(&mut self, tid: i32, socket: &OwnedFd, address: SocketAddr) -> bool {
         // Its own name servers are the sandbox's own affair.
         let elsewhere = !address.ip().is_loopback() || is_configured(address.ip());
         if address.port() != NAME_SERVER || !elsewhere || self.watched.shared.is_some() {
             return false;
         }
-        let is_datagram = |own: OwnedFd| sockopt::socket_type(&own) == Ok(SocketType::DGRAM);
-        if !network::take_descriptor(tid, socket).is_some_and(is_datagram) {
+        if sockopt::socket_type(socket) != Ok(SocketType::DGRAM) {
             return false;
         }
         let names = &mut self.name_lookups;

@@ -2,9 +2,10 @@
 //!
 //! The network namespace is empty, so nothing beyond loopback can be reached whatever is answered here;
 //! the supervisor makes the refusal visible. Pathname sockets are the exception: they are files, and one
-//! that a host process listens on inside a shared directory could be reached. So the supervisor makes every
-//! connection of a local socket itself, by a descriptor of what it judged, after the kernel has told it whether
-//! that is a socket of the sandbox's own network namespace.
+//! that a host process listens on inside a shared directory could be reached. And a socket that was looked at can be
+//! another one when the kernel takes it. So the supervisor makes every connection itself: of its own copy of the socket,
+//! to its own copy of the address; to a path by a descriptor of what it judged, after the kernel has told it whose socket
+//! that is.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,14 +14,20 @@ use std::path::Path;
 use ringfence_model::{Access, DenyReason, Operation, PathOutcome};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::net::SocketAddrUnix;
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::call::Last;
 use super::mount_grant::Namespaces;
+use super::name_lookup::NAME_SERVER;
 use super::notif::{self, Notification};
+use super::socket_table::{self, Bound};
 use super::target::{Resolved, Unread, read_bytes};
-use super::{Answer, Denial, Resource, Supervisor, describe};
+use super::{Answer, Denial, Resource, Supervisor, describe, on_behalf};
+use crate::sys;
+
+/// Of any address.
+const LONGEST: usize = 128;
 
 pub(super) enum Address {
     Internet(SocketAddr),
@@ -41,32 +48,57 @@ impl Supervisor<'_> {
         (address, length): (u64, u64),
     ) -> Answer {
         let tid = notification.tid;
-        let address = read_address(tid, address, length);
-        // A local socket can reach whatever has a path. The kernel would read the address a second time, so
-        // it is the supervisor that connects, also to what is the sandbox's own.
-        let local = take_descriptor(tid, socket)
-            .filter(|own| rustix::net::sockopt::socket_domain(own) == Ok(rustix::net::AddressFamily::UNIX));
-        let answer = match (address, local) {
-            (Address::Internet(address), None) if self.is_name_lookup(tid, socket, address) => {
-                Answer::Continue
-            }
-            (Address::Internet(address), None) => internet(Operation::Connect, address),
-            (Address::Path(path), Some(own)) => self.connect_path(listener, notification, own, &path),
-            // Of the sandbox's network namespace. Without one it would be a name of the host's.
-            (Address::Abstract(name), Some(own)) if self.watched.shared.is_none() => {
-                match SocketAddrUnix::new_abstract_name(&name) {
-                    Ok(address) => {
-                        let connection = Connection { own, address, to: None };
-                        self.connect_later(listener, notification.id, connection)
-                    }
-                    Err(errno) => Answer::Done(Err(errno)),
-                }
-            }
-            (Address::Abstract(_), Some(_)) => Answer::Done(Err(Errno::ACCESS)),
-            (_, Some(_)) => Answer::Done(Err(Errno::INVAL)),
-            (_, None) => Answer::Continue,
+        let bytes = match copy_address(tid, address, length) {
+            Ok(bytes) => bytes,
+            Err(errno) => return Answer::Done(Err(errno)),
         };
-        self.never_continue(answer)
+        let Some(own) = take_descriptor(tid, socket) else { return Answer::Done(Err(Errno::BADF)) };
+        // It was the caller's own only if it still waits.
+        if !notif::is_valid(listener, notification.id) {
+            return Answer::Continue;
+        }
+        let Ok(domain) = sockopt::socket_domain(&own) else { return Answer::Done(Err(Errno::NOTSOCK)) };
+        let address = parse_address(&bytes);
+        if domain == AddressFamily::UNIX {
+            return self.connect_local(listener, notification, own, address);
+        }
+        // Without a network namespace nothing would stand between it and the host.
+        if self.watched.shared.is_some() {
+            return match address {
+                Address::Internet(address) if !is_loopback(address) || listens("self", address.port()) => {
+                    refuse_address(Operation::Connect, address)
+                }
+                Address::Internet(_) => Answer::Done(Err(Errno::CONNREFUSED)),
+                _ => Answer::Done(Err(Errno::ACCESS)),
+            };
+        }
+        let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
+        if let Address::Internet(address) = address
+            && !self.is_name_lookup(tid, &own, address)
+            && (!is_loopback(address) || (is_stream && is_the_hosts(tid, address.port())))
+        {
+            return refuse_address(Operation::Connect, address);
+        }
+        self.make_connection(listener, notification.id, Connection { own, address: bytes, to: None })
+    }
+
+    fn connect_local(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        own: OwnedFd,
+        address: Address,
+    ) -> Answer {
+        match address {
+            Address::Path(path) => self.connect_path(listener, notification, own, &path),
+            // Of the sandbox's network namespace. Without one it would be a name of the host's.
+            Address::Abstract(name) if self.watched.shared.is_none() => {
+                let address = local_address(&[b"\0", &name[..]].concat());
+                self.make_connection(listener, notification.id, Connection { own, address, to: None })
+            }
+            Address::Abstract(_) => Answer::Done(Err(Errno::ACCESS)),
+            Address::Internet(_) | Address::Other => Answer::Done(Err(Errno::INVAL)),
+        }
     }
 
     /// Where no network namespace holds datagrams, nobody gets a socket for them; where they were to go is not known.
@@ -87,9 +119,18 @@ impl Supervisor<'_> {
 
     pub(super) fn send_to(&mut self, tid: i32, socket: i32, (address, length): (u64, u64)) -> Answer {
         match read_address(tid, address, length) {
-            Address::Internet(address) if self.is_name_lookup(tid, socket, address) => Answer::Continue,
-            Address::Internet(address) => internet(Operation::Send, address),
-            Address::Path(_) | Address::Abstract(_) | Address::Other => Answer::Continue,
+            Address::Internet(address) if !is_loopback(address) || address.port() == NAME_SERVER => {
+                let is_lookup =
+                    take_descriptor(tid, socket).is_some_and(|own| self.is_name_lookup(tid, &own, address));
+                if is_lookup || is_loopback(address) {
+                    Answer::Continue
+                } else {
+                    refuse_address(Operation::Send, address)
+                }
+            }
+            Address::Internet(_) | Address::Path(_) | Address::Abstract(_) | Address::Other => {
+                Answer::Continue
+            }
         }
     }
 
@@ -125,55 +166,70 @@ impl Supervisor<'_> {
         let connection = Connection { own, address, to: Some(opened) };
         match self.policy.decide(self.real.as_path(), Access::Write).outcome {
             // Made inside; nobody outside can listen there.
-            PathOutcome::Private => self.connect_later(listener, notification.id, connection),
+            PathOutcome::Private => self.make_connection(listener, notification.id, connection),
             PathOutcome::Denied(_) => match self.verdict(Operation::Connect, Access::Write) {
                 // The host refuses it as well.
                 Answer::Continue => Answer::Done(Err(Errno::ACCESS)),
                 other => other,
             },
-            PathOutcome::Allowed => match connection.is_of_inside(tid) {
-                Some(true) => self.connect_later(listener, notification.id, connection),
-                Some(false) => refuse_socket(self.real.as_path()),
-                None => self.connect_and_look(tid, &connection),
-            },
+            PathOutcome::Allowed if self.leads_inside(tid, &connection) => {
+                self.make_connection(listener, notification.id, connection)
+            }
+            PathOutcome::Allowed => refuse_socket(self.real.as_path()),
         }
     }
 
-    /// Connects, and looks then who is on the other side: where nobody can tell before.
-    fn connect_and_look(&self, tid: i32, connection: &Connection) -> Answer {
-        match connection.make_in_time() {
-            Ok(()) => {}
-            // Nobody can tell whose listener has too many already: that is not for the caller to know.
-            Err(Errno::AGAIN) => return refuse_socket(self.real.as_path()),
-            Err(errno) => return Answer::Done(Err(errno)),
+    /// Whether the socket that it leads to is the sandbox's own; false when nobody can tell.
+    fn leads_inside(&self, tid: i32, connection: &Connection) -> bool {
+        let Some(to) = &connection.to else { return false };
+        if on_behalf::kind(to) != Some(FileType::Socket) {
+            // The kernel says what is wrong with it.
+            return true;
         }
-        let own = &connection.own;
-        let inside = rustix::net::sockopt::socket_peercred(own)
-            .is_ok_and(|peer| self.is_peer_inside(peer.pid.as_raw_nonzero().get(), tid));
-        if inside {
-            return Answer::Done(Ok(0));
+        let Some(file) = Bound::of(to, tid) else { return false };
+        if self.watched.shared.is_some() {
+            return socket_table::look_up(file).is_ok_and(|socket| self.is_held_inside(socket));
         }
-        let _ = rustix::net::shutdown(own, rustix::net::Shutdown::Both);
-        refuse_socket(self.real.as_path())
+        Namespaces::of(tid).is_some_and(|namespaces| namespaces.has_socket(file).is_ok())
+    }
+
+    /// Whether a process of the sandbox has the socket of that number open.
+    fn is_held_inside(&self, socket: u32) -> bool {
+        let wanted = format!("socket:[{socket}]");
+        let has_it = |process: &Path| {
+            let descriptors = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+            descriptors
+                .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+                .any(|to| to.as_os_str() == wanted.as_str())
+        };
+        std::fs::read_dir("/proc").into_iter().flatten().flatten().any(|entry| {
+            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            number.is_some_and(|pid| self.is_inside(pid)) && has_it(&entry.path())
+        })
     }
 
     /// What is at `self.real`, held open, and the address it is reached by.
-    fn socket_at_real(&self) -> Option<(OwnedFd, SocketAddrUnix)> {
+    fn socket_at_real(&self) -> Option<(OwnedFd, Vec<u8>)> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
         let root = self.root.as_ref()?;
         let opened = rustix::fs::openat2(root, self.real.as_path(), flags, Mode::empty(), resolve).ok()?;
-        let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
+        let address = local_address(format!("/proc/self/fd/{}\0", opened.as_raw_fd()).as_bytes());
         Some((opened, address))
     }
 
-    /// Connects on a thread of its own: a listener that accepts nobody would hold everybody up.
-    fn connect_later(&mut self, listener: BorrowedFd<'_>, id: u64, connection: Connection) -> Answer {
-        let Some(listener) = self.shared_listener(listener) else { return Answer::Done(Err(Errno::ACCESS)) };
+    /// Connects, on a thread of its own where that can take time: a listener that accepts nobody would hold everybody up.
+    fn make_connection(&mut self, listener: BorrowedFd<'_>, id: u64, connection: Connection) -> Answer {
+        let Some(shared) = self.shared_listener(listener) else { return Answer::Done(Err(Errno::ACCESS)) };
+        // The thread is made without capabilities, and has none.
+        let Some(_lowered) = self.powers.lower() else { return Answer::Done(Err(Errno::ACCESS)) };
+        if connection.is_made_at_once() {
+            return Answer::Done(connection.make().map(|()| 0));
+        }
         let work = move || {
             let made = match connection.make() {
-                Ok(()) => notif::succeed(listener.as_fd(), id, 0),
-                Err(errno) => notif::refuse(listener.as_fd(), id, errno),
+                Ok(()) => notif::succeed(shared.as_fd(), id, 0),
+                Err(errno) => notif::refuse(shared.as_fd(), id, errno),
             };
             // An answer that cannot be delivered belongs to a caller that is gone.
             let _ = made;
@@ -184,61 +240,37 @@ impl Supervisor<'_> {
         }
     }
 
-    fn is_peer_inside(&self, peer: i32, tid: i32) -> bool {
-        if self.watched.shared.is_some() { self.is_inside(peer) } else { same_pid_namespace(peer, tid) }
-    }
-
     /// Puts the caller's pathname into `self.path`, absolute.
     pub(super) fn absolute(&mut self, tid: i32, path: &[u8]) -> Result<(), Unread> {
         super::target::absolute_path(tid, path, &mut self.path)
     }
 }
 
-/// A connection to be made for the caller's local socket.
+/// A connection to be made for the caller's socket.
 struct Connection {
     own: OwnedFd,
-    address: SocketAddrUnix,
+    /// As the kernel takes it.
+    address: Vec<u8>,
     /// What the address leads to, held open so that it stays the same.
     to: Option<OwnedFd>,
 }
 
 impl Connection {
     fn make(&self) -> Result<(), Errno> {
-        rustix::net::connect(&self.own, &self.address)
+        sys::connect(self.own.as_fd(), &self.address)
     }
 
-    /// As [`make`](Self::make), without waiting long for a listener that accepts nobody.
-    fn make_in_time(&self) -> Result<(), Errno> {
-        use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_timeout};
-        let before = socket_timeout(&self.own, Timeout::Send)?;
-        set_socket_timeout(&self.own, Timeout::Send, Some(std::time::Duration::from_secs(1)))?;
-        let made = self.make();
-        set_socket_timeout(&self.own, Timeout::Send, before)?;
-        made
-    }
-
-    /// Whether the socket it leads to is one of the sandbox's network namespace. None when nobody can tell.
-    fn is_of_inside(&self, tid: i32) -> Option<bool> {
-        let to = self.to.as_ref()?;
-        let stat = rustix::fs::fstat(to).ok()?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-            // The kernel says what is wrong with it.
-            return Some(true);
-        }
-        if tells_two_devices(to) {
-            return None;
-        }
-        match Namespaces::of(tid)?.has_socket(&stat) {
-            Ok(()) => Some(true),
-            Err(Errno::SRCH) => Some(false),
-            Err(_) => None,
-        }
+    /// Whether nobody has to be waited for.
+    fn is_made_at_once(&self) -> bool {
+        rustix::fs::fcntl_getfl(&self.own).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+            || sockopt::socket_type(&self.own) == Ok(SocketType::DGRAM)
     }
 }
 
-/// Whether its file system tells programs another device than it has in the kernel's tables (btrfs, overlayfs).
-fn tells_two_devices(file: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|fs| matches!(fs.f_type, 0x9123_683e | 0x794c_7630))
+/// The address of a local socket, whose name is a path that ends in a NUL, or begins with one.
+fn local_address(name: &[u8]) -> Vec<u8> {
+    let family = u16::try_from(libc::AF_UNIX).unwrap_or_default();
+    [&family.to_ne_bytes(), name].concat()
 }
 
 fn refuse_socket(path: &Path) -> Answer {
@@ -252,18 +284,16 @@ fn refuse_socket(path: &Path) -> Answer {
     })
 }
 
-fn internet(operation: Operation, address: SocketAddr) -> Answer {
-    let ip = address.ip();
-    if ip.is_loopback() || ip.is_unspecified() {
-        // Loopback is the sandbox's own. A service of the host with that port is out of reach, which is
-        // worth telling.
-        return if host_listens(address.port()) {
-            refuse_address(operation, address)
-        } else {
-            Answer::Continue
-        };
-    }
-    refuse_address(operation, address)
+/// Loopback is the sandbox's own.
+pub(super) fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().is_loopback() || address.ip().is_unspecified()
+}
+
+/// Whether somebody on the host listens on that port, and nobody inside: a service that is out of reach, which is worth
+/// telling. Both are looked at each time, so that the time it takes tells nothing.
+fn is_the_hosts(tid: i32, port: u16) -> bool {
+    let [host, inside] = ["self".to_owned(), tid.to_string()].map(|process| listens(&process, port));
+    host && !inside
 }
 
 fn refuse_address(operation: Operation, address: SocketAddr) -> Answer {
@@ -277,11 +307,11 @@ fn refuse_address(operation: Operation, address: SocketAddr) -> Answer {
     })
 }
 
-/// Whether a process of the host listens on that TCP port.
-fn host_listens(port: u16) -> bool {
+/// Whether somebody listens on that TCP port in the network that the process sees.
+fn listens(process: &str, port: u16) -> bool {
     let wanted = format!(":{port:04X}");
-    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().any(|table| {
-        std::fs::read_to_string(table).is_ok_and(|table| {
+    ["tcp", "tcp6"].iter().any(|table| {
+        std::fs::read_to_string(format!("/proc/{process}/net/{table}")).is_ok_and(|table| {
             table.lines().skip(1).any(|line| {
                 let mut fields = line.split_whitespace().skip(1);
                 let (local, _, state) = (fields.next(), fields.next(), fields.next());
@@ -291,8 +321,19 @@ fn host_listens(port: u16) -> bool {
     })
 }
 
+/// The caller's address as it is now, whatever becomes of the caller's memory.
+fn copy_address(tid: i32, address: u64, length: u64) -> Result<Vec<u8>, Errno> {
+    let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST).ok_or(Errno::INVAL)?;
+    let mut bytes = vec![0; length];
+    match read_bytes(tid, address, &mut bytes) {
+        Ok(got) if got == length => Ok(bytes),
+        _ if length == 0 => Ok(bytes),
+        _ => Err(Errno::FAULT),
+    }
+}
+
 pub(super) fn read_address(tid: i32, address: u64, length: u64) -> Address {
-    let mut bytes = [0_u8; 128];
+    let mut bytes = [0_u8; LONGEST];
     let length = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
     let Ok(got) = read_bytes(tid, address, &mut bytes[..length]) else { return Address::Other };
     parse_address(&bytes[..got])
@@ -335,7 +376,7 @@ pub(super) fn is_stream(tid: i32, socket: i32) -> bool {
 /// A connection to `address` made outside, for the caller's stream socket `socket`: the one that takes its
 /// place, and whether it closes on exec. Options that were set on the old one before are lost.
 pub(super) fn connect_outside(tid: i32, socket: i32, address: SocketAddr) -> Result<(OwnedFd, bool), Errno> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+    use rustix::net::SocketFlags;
     let theirs = take_descriptor(tid, socket).ok_or(Errno::BADF)?;
     if sockopt::socket_type(&theirs)? != SocketType::STREAM {
         return Err(Errno::ACCESS);
@@ -364,13 +405,6 @@ pub(super) fn take_descriptor(tid: i32, number: i32) -> Option<OwnedFd> {
     let tgid: i32 = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
     let pidfd = rustix::process::pidfd_open(Pid::from_raw(tgid)?, PidfdFlags::empty()).ok()?;
     rustix::process::pidfd_getfd(pidfd.as_fd(), number, PidfdGetfdFlags::empty()).ok()
-}
-
-fn same_pid_namespace(pid: i32, tid: i32) -> bool {
-    let namespace =
-        |pid: i32| std::fs::read_link(Path::new("/proc").join(pid.to_string()).join("ns/pid")).ok();
-    let (a, b) = (namespace(pid), namespace(tid));
-    a.is_some() && a == b
 }
 
 #[cfg(test)]

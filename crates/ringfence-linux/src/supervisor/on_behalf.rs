@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use super::call::{self, Call};
 use super::notif::{self, Notification};
 use super::target::{self, Ending, PATH_MAX, Resolved};
-use super::{Answer, Supervisor, handover, network, removal};
+use super::{Answer, Supervisor, handover, network, removal, walk};
 
 /// A directory, and a name in it.
 pub(super) struct Place {
@@ -127,21 +127,19 @@ impl Supervisor<'_> {
             Err(Errno::NXIO | Errno::AGAIN) if flags & libc::O_NONBLOCK == 0 && !makes_new => {
                 self.open_later(listener, notification.id, open)
             }
-            Err(Errno::NOENT) if self.resolved == Resolved::Exists => self.reopen(notification.tid, flags),
+            Err(Errno::NOENT) if self.resolved == Resolved::Exists => {
+                self.open_again(notification.tid, flags)
+            }
             Err(errno) => Answer::Done(Err(errno)),
         }
     }
 
-    /// Something that is only reached through a descriptor of the caller's: it was removed, or never was in
-    /// the sandbox's view, as the file that its output goes to. Whoever holds it open for writing may open it
-    /// again; the rest the kernel decides.
-    fn reopen(&self, tid: i32, flags: i32) -> Answer {
+    /// Opens once more what the caller holds open, if the path was a name for that: it was removed, or never was in the
+    /// sandbox's view, as the file that its output goes to. It gets no more than it holds, whatever it has put in the
+    /// place of what was looked at meanwhile.
+    pub(super) fn open_again(&self, tid: i32, flags: i32) -> Answer {
         let held = self.alias().and_then(|number| network::take_descriptor(tid, number));
-        let is_written = |held: &OwnedFd| {
-            rustix::fs::fcntl_getfl(held).is_ok_and(|held| !(held & OFlags::RWMODE).is_empty())
-        };
-        let Some(held) = held.filter(is_written) else { return Answer::Continue };
-        match again(&held, flags) {
+        match held.ok_or(Errno::NOENT).and_then(|held| again_within(&held, flags)) {
             Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
             Err(errno) => Answer::Done(Err(errno)),
         }
@@ -157,7 +155,11 @@ impl Supervisor<'_> {
             _ => {}
         }
         let mut aliases = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"].iter();
-        aliases.find_map(|alias| text.strip_prefix(alias)?.parse().ok())
+        aliases.find_map(|alias| text.strip_prefix(alias)?.parse().ok()).or_else(|| {
+            let (process, number) = text.strip_prefix("/proc/")?.split_once("/fd/")?;
+            let [own, _] = walk::inner_ids(self.tid)?;
+            (process == own).then(|| number.parse().ok()).flatten()
+        })
     }
 
     /// Waits on a thread of its own until the file can be opened, or nobody wants it any more.
@@ -228,11 +230,11 @@ impl Supervisor<'_> {
             Ok(to) => to,
             Err(errno) => return Answer::Done(Err(errno)),
         };
-        if is_link && let Some(descriptor) = self.unnamed {
+        if is_link && let Some(file) = &self.unnamed {
             if self.ending != Ending::Name {
                 return Answer::Continue;
             }
-            let from = format!("/proc/{}/fd/{descriptor}", notification.tid);
+            let from = format!("/proc/self/fd/{}", file.as_raw_fd());
             let follow = AtFlags::SYMLINK_FOLLOW;
             let made = rustix::fs::linkat(rustix::fs::CWD, from, &to.directory, &to.name, follow);
             return Answer::Done(made.map(|()| 0));
@@ -350,6 +352,24 @@ pub(super) fn again(held: &OwnedFd, flags: i32) -> Result<OwnedFd, Errno> {
     let kept = flags & KNOWN & !(libc::O_CREAT | libc::O_EXCL);
     let open = OFlags::from_bits_retain(kept.cast_unsigned()) | OFlags::CLOEXEC | OFlags::NOCTTY;
     rustix::fs::open(format!("/proc/self/fd/{}", held.as_raw_fd()), open, Mode::empty())
+}
+
+/// Opens once more what the caller holds open, for nothing that it may not do already. Who may only append, as to a log,
+/// goes on to append: that is what `> /dev/stderr` means to whoever writes it.
+fn again_within(held: &OwnedFd, flags: i32) -> Result<OwnedFd, Errno> {
+    let has = rustix::fs::fcntl_getfl(held)?;
+    if has.contains(OFlags::PATH) {
+        return Err(Errno::NOENT);
+    }
+    let mode = flags & libc::O_ACCMODE;
+    let (reads, writes) = (mode != libc::O_WRONLY, mode != libc::O_RDONLY || flags & libc::O_TRUNC != 0);
+    let (may_read, may_write) =
+        (!has.contains(OFlags::WRONLY), has.intersects(OFlags::WRONLY | OFlags::RDWR));
+    if (reads && !may_read) || (writes && !may_write) {
+        return Err(Errno::ACCESS);
+    }
+    let appends = has.contains(OFlags::APPEND);
+    again(held, if appends { (flags | libc::O_APPEND) & !libc::O_TRUNC } else { flags })
 }
 
 /// The type of the file that `there` points at.

@@ -4,19 +4,20 @@
 //! makes: a directory may be filled elsewhere and get its name afterwards, and a link of that name leads to a
 //! content that nobody looked at.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
+use rustix::io::Errno;
 
 use super::call::{Last, PathArg};
-use super::target::Unread;
-use super::{Answer, Denial, Supervisor, host_lookup};
+use super::target::{self, Unread};
+use super::{Answer, Denial, Supervisor, host_lookup, network};
 
-/// The path of what a descriptor of the caller's holds, if it has one.
-fn name_of(tid: i32, descriptor: i32) -> Option<PathBuf> {
-    let link = format!("/proc/{tid}/fd/{descriptor}");
-    let named = rustix::fs::stat(&link).is_ok_and(|stat| stat.st_nlink > 0);
-    std::fs::read_link(link).ok().filter(|path| named && path.is_absolute())
+/// The path of what the caller holds open, if it has one.
+fn name_of(held: &OwnedFd) -> Option<PathBuf> {
+    let is_named = rustix::fs::fstat(held).is_ok_and(|stat| stat.st_nlink > 0);
+    target::link_target(held).filter(|_| is_named)
 }
 
 impl Supervisor<'_> {
@@ -46,7 +47,7 @@ impl Supervisor<'_> {
             }
             // Where it may be written, what may only be read gets no name: as between two file systems.
             PathOutcome::Denied(DenyReason::ReadOnly) if links => {
-                return Some(Answer::Done(Err(rustix::io::Errno::XDEV)));
+                return Some(Answer::Done(Err(Errno::XDEV)));
             }
             _ => {}
         }
@@ -58,22 +59,29 @@ impl Supervisor<'_> {
     }
 
     /// Reads the first of two names into `self.path`. When it means a file that has no name, that is in
-    /// `self.unnamed` instead, as the caller's descriptor.
-    pub(super) fn read_source(&mut self, tid: i32, from: PathArg, last: Last) -> Result<(), Unread> {
-        let meant = self.unnamed.take();
+    /// `self.unnamed` instead: the very file, not the number, which may mean another one later. `meant` is the
+    /// descriptor that an empty path means.
+    pub(super) fn read_source(
+        &mut self,
+        tid: i32,
+        from: PathArg,
+        last: Last,
+        meant: Option<i32>,
+    ) -> Result<(), Unread> {
+        let take = |number: i32| network::take_descriptor(tid, number);
         match self.read(tid, from) {
             Ok(()) => {
-                let alias = self.alias().filter(|_| last == Last::Follow);
-                self.unnamed = alias.filter(|number| name_of(tid, *number).is_none());
+                let alias = self.alias().filter(|_| last == Last::Follow).and_then(take);
+                self.unnamed = alias.filter(|held| name_of(held).is_none());
                 Ok(())
             }
             // An empty path: the descriptor itself.
             Err(Unread::Nothing(_)) if meant.is_some() => {
-                let path = meant.and_then(|number| name_of(tid, number));
-                match path {
+                let held = meant.and_then(take).ok_or(Unread::Nothing(Errno::BADF))?;
+                match name_of(&held) {
                     Some(path) if self.path.set(&path) => {}
                     Some(_) => return Err(Unread::TooLong),
-                    None => self.unnamed = meant,
+                    None => self.unnamed = Some(held),
                 }
                 Ok(())
             }

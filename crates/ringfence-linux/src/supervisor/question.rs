@@ -25,9 +25,11 @@ impl Supervisor<'_> {
         let wish = self.wish(notification, &denial);
         let violation = describe::violation(notification.tid, denial);
         let listener = self.desk.as_ref().and(wish.as_ref()).and_then(|_| self.shared_listener(listener));
-        let (Some(desk), Some(wish), Some(listener)) = (&self.desk, wish, listener) else {
+        let (Some(desk), Some(wish), Some(listener), Some(root)) = (&self.desk, wish, listener, &self.root)
+        else {
             return Some(violation);
         };
+        desk.has_root(root);
         desk.take(&listener, notification.id, violation, access, wish)
     }
 

@@ -25,7 +25,7 @@ use super::call::{self, Call, Last};
 use super::notif::{self, Notification};
 use super::on_behalf::{self, Open};
 use super::target::{self, Ending, Resolved};
-use super::{Answer, Supervisor, handover, network, walk};
+use super::{Answer, Supervisor, handover, walk};
 
 impl Supervisor<'_> {
     /// Whether there can be something that nothing but the supervisor keeps from being read.
@@ -228,18 +228,13 @@ impl Supervisor<'_> {
             .as_ref()
             .and_then(|root| walk::object(root.as_fd(), tid, self.path.as_path(), Last::Follow));
         match object {
+            // A file of memory.
+            Some(object)
+                if call::writes(flags) && on_behalf::kind(&object) == Some(FileType::RegularFile) =>
+            {
+                self.open_again(tid, flags)
+            }
             Some(object) => open_held(&object, flags),
-            None => Answer::Done(Err(Errno::NOENT)),
-        }
-    }
-
-    /// Opens once more what the caller holds open, if the path was a name for that.
-    fn open_again(&self, tid: i32, flags: i32) -> Answer {
-        let held = self.alias().and_then(|number| network::take_descriptor(tid, number));
-        let points =
-            |held: &OwnedFd| rustix::fs::fcntl_getfl(held).is_ok_and(|held| held.contains(OFlags::PATH));
-        match held.filter(|held| !points(held)) {
-            Some(held) => open_held(&held, flags),
             None => Answer::Done(Err(Errno::NOENT)),
         }
     }

@@ -6,12 +6,38 @@ use std::sync::Mutex;
 use ringfence_model::LockExt as _;
 use ringfence_model::{Operation, Violation};
 
+use super::describe;
+
+/// As many different refusals are told: more are somebody's aim, or nothing that anybody reads.
+const MOST_TOLD: usize = 10_000;
+
 /// The receiver of refusals.
 pub struct Reporter<'a> {
     report: &'a (dyn Fn(Violation) + Sync),
-    /// The reports so far, and whether each was refused: who only pointed at something first may be
-    /// refused it later. None: it is reported each time.
-    told: Option<Mutex<HashSet<(Operation, String, bool)>>>,
+    /// None: it is reported each time.
+    told: Option<Mutex<Told>>,
+}
+
+/// The reports so far.
+#[derive(Default)]
+struct Told {
+    /// And whether each was refused: who only pointed at something first may be refused it later.
+    known: HashSet<(Operation, String, bool)>,
+    left_out: u64,
+}
+
+impl Told {
+    fn is_news(&mut self, violation: &Violation) -> bool {
+        let key = (violation.operation, violation.resource.clone(), violation.blocked);
+        if self.known.contains(&key) {
+            return false;
+        }
+        if self.known.len() == MOST_TOLD {
+            self.left_out += 1;
+            return false;
+        }
+        self.known.insert(key)
+    }
 }
 
 impl std::fmt::Debug for Reporter<'_> {
@@ -31,10 +57,16 @@ impl<'a> Reporter<'a> {
     }
 
     pub(super) fn tell(&self, violation: Violation) {
-        let key = (violation.operation, violation.resource.clone(), violation.blocked);
-        let is_news = |told: &Mutex<HashSet<_>>| told.locked().insert(key);
-        if self.told.as_ref().is_none_or(is_news) {
+        if self.told.as_ref().is_none_or(|told| told.locked().is_news(&violation)) {
             (self.report)(violation);
+        }
+    }
+
+    /// Tells at the end how many refusals were not told.
+    pub fn finish(&self) {
+        let left_out = self.told.as_ref().map_or(0, |told| told.locked().left_out);
+        if left_out > 0 {
+            (self.report)(describe::left_out(left_out));
         }
     }
 
@@ -42,7 +74,34 @@ impl<'a> Reporter<'a> {
     pub(super) fn knows(&self, operation: Operation, resource: &str) -> bool {
         self.told.as_ref().is_some_and(|told| {
             let told = told.locked();
-            told.contains(&(operation, resource.to_owned(), true))
+            told.known.contains(&(operation, resource.to_owned(), true))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_model::ViolationKind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_counted_and_told_once() {
+        let told = Mutex::new(Vec::new());
+        let report = |violation: Violation| told.locked().push(violation.message);
+        let reporter = Reporter::new(&report);
+        for number in 0..MOST_TOLD + 7 {
+            let resource = number.to_string();
+            let violation = Violation::new(ViolationKind::PathAccessDenied, Operation::Open, resource);
+            reporter.tell(violation.clone());
+            if number < MOST_TOLD {
+                reporter.tell(violation);
+            }
+        }
+        assert_eq!(told.locked().len(), MOST_TOLD);
+        reporter.finish();
+        let told = told.locked();
+        assert_eq!(told.len(), MOST_TOLD + 1);
+        assert!(told[MOST_TOLD].starts_with("7 more refusals"), "{}", told[MOST_TOLD]);
     }
 }

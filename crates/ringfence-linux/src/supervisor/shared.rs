@@ -143,14 +143,4 @@ impl Supervisor<'_> {
         // The subreaper is no process of the sandbox, although all of those are below it.
         number.is_some_and(|pid| !self.is_inside(pid) || Pid::from_raw(pid) == self.subreaper())
     }
-
-    /// The kernel would read the address again, and nothing would stand between it and a socket of the host.
-    pub(super) fn never_continue(&self, answer: Answer) -> Answer {
-        match answer {
-            Answer::Continue | Answer::Notice(_) if self.watched.shared.is_some() => {
-                Answer::Done(Err(Errno::ACCESS))
-            }
-            other => other,
-        }
-    }
 }

@@ -187,7 +187,7 @@ fn field<'a>(status: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
 }
 
 /// The process and the thread, by the numbers they have inside.
-fn inner_ids(tid: i32) -> Option<[String; 2]> {
+pub(super) fn inner_ids(tid: i32) -> Option<[String; 2]> {
     let status = status(tid)?;
     let last = |key: &str| field(&status, key).last().map(str::to_owned);
     Some([last("NStgid:")?, last("NSpid:")?])

@@ -3,12 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_linux::plan::{LOWEST_SOURCE, Passed};
+use ringfence_linux::supervisor;
 use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -39,6 +40,8 @@ const MOST_WAITING: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Feed {
     violations: Mutex<Vec<Violation>>,
+    /// More than are kept.
+    left_out: AtomicU64,
     /// Reported when they were decided; the end of the sandbox reports them again.
     decided: Mutex<Vec<Violation>>,
     over: AtomicBool,
@@ -49,6 +52,7 @@ impl Feed {
     fn new() -> rustix::io::Result<Self> {
         Ok(Self {
             violations: Mutex::default(),
+            left_out: AtomicU64::new(0),
             decided: Mutex::default(),
             over: AtomicBool::new(false),
             wake: Wake::new()?,
@@ -71,15 +75,24 @@ impl Feed {
 
     fn push(&self, violation: Violation) {
         let mut waiting = self.violations.locked();
-        if waiting.len() < MOST_WAITING && !waiting.iter().any(|known| known.is_same_refusal(&violation)) {
-            waiting.push(violation);
+        if !waiting.iter().any(|known| known.is_same_refusal(&violation)) {
+            if waiting.len() < MOST_WAITING {
+                waiting.push(violation);
+            } else {
+                self.left_out.fetch_add(1, Ordering::Relaxed);
+            }
         }
         drop(waiting);
         self.wake.wake();
     }
 
     pub(crate) fn take(&self) -> Vec<Violation> {
-        std::mem::take(&mut *self.violations.locked())
+        let mut taken = std::mem::take(&mut *self.violations.locked());
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 {
+            taken.push(supervisor::left_out(left_out));
+        }
+        taken
     }
 
     /// Whether everything inside has ended.

@@ -57,7 +57,8 @@ impl Seen {
     /// The other end of a pipe that it writes to by this descriptor, if that is still the one of this link.
     pub(crate) fn open_pipe(&self, descriptor: i32, link: &[u8]) -> Option<OwnedFd> {
         let directory = self.descriptors.as_ref()?;
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // By now it may be a terminal, which must not become this process's own.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(directory, descriptor.to_string(), flags, Mode::empty()).ok()?;
         let own = format!("/proc/self/fd/{}", opened.as_raw_fd());
         let is_same = fs::read_link(own).is_ok_and(|own| own.as_os_str().as_encoded_bytes() == link);
