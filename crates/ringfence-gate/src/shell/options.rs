@@ -136,7 +136,7 @@ fn operands(rows: &[&Row], args: &[Arg], end: usize, shortens: bool) -> Vec<usiz
             operands.push(at);
         }
         if is_option {
-            is_value = rows.iter().flat_map(|row| &row.options).any(|spec| {
+            is_value = rows.iter().filter(|row| !row.is_general).flat_map(|row| &row.options).any(|spec| {
                 !matches!(spec.spelling, Spelling::Word("-E" | "-x"))
                     && option(&spec.spelling, arg, shortens).is_some_and(|value| value.is_none())
             });
@@ -222,6 +222,17 @@ impl Words<'_> {
                 self.operands.iter().rev().find(behind).map(|at| word(*at)).into_iter().collect()
             }
             Spelling::Each => (0..self.args.len()).map(word).collect(),
+            Spelling::Tail => {
+                let tail = |at: usize| {
+                    let arg = &self.args[at];
+                    let (_, value) = arg.val.split_once('=').or_else(|| arg.val.split_once(':'))?;
+                    arg.val
+                        .prefix()
+                        .starts_with('-')
+                        .then(|| (Some(Arg::new(value, arg.span)), at, shown(at)))
+                };
+                (0..self.end).filter_map(tail).collect()
+            }
             Spelling::With => vec![(Some(self.args[with].clone()), with, shown(with))],
             Spelling::Always => vec![(Some(first.clone()), 0, self.name.to_owned())],
             Spelling::Stdin => input
@@ -403,6 +414,10 @@ fn holds(row: &Row, value: &Val) -> Holds {
                 outside |= !text.contains("://");
                 false
             }
+            Mark::Code => {
+                outside |= is_code(&text);
+                false
+            }
             Mark::Text(mark) => text.contains(mark.as_str()),
             Mark::LineStart(mark) => text
                 .lines()
@@ -422,6 +437,15 @@ fn holds(row: &Row, value: &Val) -> Holds {
         return if value.has_glob() { Holds::No } else { Holds::Yes };
     }
     if outside { Holds::Outside } else { Holds::No }
+}
+
+/// Whether a file is a library or a script, by its ending.
+fn is_code(name: &str) -> bool {
+    let endings = [
+        "so", "dll", "dylib", "jar", "node", "ko", "wasm", "py", "rb", "pl", "lua", "js", "mjs", "cjs", "sh",
+        "bash", "el", "vim", "nse", "tcl", "scm", "vd", "jl", "php", "groovy", "conf", "cfg", "rc", "ef",
+    ];
+    name.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending))
 }
 
 /// `host:path`, but no path with a colon in it.

@@ -59,6 +59,8 @@ pub(crate) enum Spelling {
     Last,
     /// Every word.
     Each,
+    /// What stands behind `=` or `:` in an option, whatever its name.
+    Tail,
     /// The word of the column `with`.
     With,
     /// The text on standard input.
@@ -83,6 +85,7 @@ impl Spec {
             "@first" => Spelling::First,
             "@last" => Spelling::Last,
             "@word" => Spelling::Each,
+            "@glued" => Spelling::Tail,
             "@with" => Spelling::With,
             "@stdin" => Spelling::Stdin,
             "@always" => Spelling::Always,
@@ -112,6 +115,7 @@ pub(crate) enum Mark {
     Outside,
     Url,
     Remote,
+    Code,
     Alone,
     Text(String),
     LineStart(String),
@@ -126,6 +130,7 @@ impl Mark {
             "@outside" => Self::Outside,
             "@url" => Self::Url,
             "@remote" => Self::Remote,
+            "@code" => Self::Code,
             "@alone" => Self::Alone,
             _ => match word.strip_prefix('^') {
                 Some(rest) => Self::LineStart(text(rest)),
