@@ -461,7 +461,7 @@ fn is_fine(row: &Row, value: &Val) -> bool {
     let named = |fine: &&str| match *fine {
         "@packers" => PACKERS.contains(&word),
         "@pagers" => PAGERS.contains(&word),
-        "@shells" => SHELLS.contains(&word),
+        "@shells" => SHELLS.contains(&text.trim()),
         "@editors" => EDITORS.contains(&word),
         "@name" => !text.contains(['/', '\\']) && !text.starts_with(['.', '~']),
         "@inside" => false,
