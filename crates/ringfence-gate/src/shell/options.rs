@@ -155,6 +155,14 @@ fn option(spelling: &Spelling, arg: &Arg, shortens: bool) -> Option<Option<Val>>
                 let glued = arg.val.skip(1 + letter.len_utf8());
                 return Some(Some(glued).filter(|val| !val.segs().is_empty()));
             }
+            // `-sSd@file`: behind other letters, with a value that can be no letter.
+            if let Some((before, behind)) = letters.split_once(*letter)
+                && before.len() <= 5
+                && before.chars().all(|c| c.is_ascii_alphabetic())
+                && behind.starts_with(['@', '/', '.', '~', '!', '|', '{', '(', '=', '"', ':'])
+            {
+                return Some(Some(arg.val.skip(1 + before.len() + letter.len_utf8())));
+            }
             let cluster = letters.len() <= 5 && letters.chars().all(|c| c.is_ascii_alphabetic());
             (cluster && letters.ends_with(*letter) && arg.known().is_some()).then_some(None)
         }
@@ -310,7 +318,9 @@ impl Words<'_> {
             }
             (_, holds) => holds,
         };
-        if holds == Holds::No || row.takes == Takes::Send && self.stays_here() {
+        let idle =
+            row.takes == Takes::Send && self.stays_here() || row.takes == Takes::Changes && self.is_dry();
+        if holds == Holds::No || idle {
             return;
         }
         let what = value.as_ref().map(Arg::show).unwrap_or_default();
@@ -344,6 +354,12 @@ impl Words<'_> {
             (Holds::Outside, Some(path)) => inner.push(Inner::Outside { path, rule, message }),
             _ => inner.push(Inner::opaque(rule, span, message)),
         }
+    }
+
+    /// Whether nothing is done, and only told.
+    fn is_dry(&self) -> bool {
+        let dry = ["--dry-run", "--dry-run=client", "--dry-run=server", "--help", "--version", "--simulate"];
+        self.args[..self.end].iter().any(|arg| arg.known().is_some_and(|word| dry.contains(&word)))
     }
 
     /// Whether the only addresses among the words are of this machine.
@@ -465,7 +481,11 @@ fn is_fine(row: &Row, value: &Val) -> bool {
         "@editors" => EDITORS.contains(&word),
         "@name" => !text.contains(['/', '\\']) && !text.starts_with(['.', '~']),
         "@inside" => false,
-        fine => word == fine || fine.starts_with('/') && word.starts_with(fine),
+        fine => {
+            word == fine
+                || word.split(['=', ',']).next() == Some(fine)
+                || fine.starts_with('/') && word.starts_with(fine)
+        }
     };
     let runs = matches!(row.takes, Takes::Shell | Takes::Program);
     row.fine.iter().any(named) && !(runs && text.contains([';', '|', '&', '`', '$', '\n']))

@@ -90,6 +90,7 @@ impl Spec {
             "@stdin" => Spelling::Stdin,
             "@always" => Spelling::Always,
             "+" => Spelling::Glued("+"),
+            "@@" => Spelling::Glued("@"),
             _ if word.starts_with('=') => Spelling::Word(&word[1..]),
             _ if word.contains('*') && word != ".*" => {
                 let name = word.strip_suffix("=*").unwrap_or(word);
