@@ -77,7 +77,7 @@
 
 ((call_expression function: (_) @function arguments: (arguments) @arguments) @call
  (#set! rule "sends-environment") (#set! does "send")
- (#set! names "fetch axios axios.* http.request* https.request* node-fetch got got.* net.connect* net.createConnection* tls.connect* undici.* superagent.*")
+ (#set! names "fetch axios axios.* http.request* https.request* node-fetch got got.* net.connect* net.createConnection* tls.connect* undici.* superagent.* navigator.sendBeacon")
  (#set! reason "the environment, which may hold secrets, is sent away"))
 
 ((assignment_expression left: (_) @target right: (_) @value)

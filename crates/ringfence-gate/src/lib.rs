@@ -22,6 +22,7 @@
 //! | [`Gate`], [`Request`], [`Verdict`] | the way in and out |
 //! | [`shell`] | reading a shell text: words resolved, wrappers seen through, texts within texts |
 //! | [`checks`] | what is looked for; one file each, one list |
+//! | `data/` | tables: what options run, which variables turn a program to something else |
 //! | `code` | Python and JavaScript by the rules in `queries/`, other languages by words |
 //! | [`rules`] | the user's allow and deny lists |
 //! | [`risk`] | levels of risk, and where code has to run |

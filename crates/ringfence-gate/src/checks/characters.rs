@@ -72,7 +72,7 @@ fn is_pictogram(c: char) -> bool {
 /// Characters that take the place of an ASCII one.
 fn is_alike(c: char) -> bool {
     matches!(c, '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}'
-        | '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}' | '\u{2100}'..='\u{214f}' | '\u{24b6}'..='\u{24e9}' | '\u{2044}' | '\u{2215}'
+        | '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}' | '\u{2100}'..='\u{218f}' | '\u{24b6}'..='\u{24e9}' | '\u{2044}' | '\u{2215}'
         | '\u{2018}'..='\u{201f}' | '\u{ab}' | '\u{bb}' | '\u{2039}' | '\u{203a}' | '\u{2032}'..='\u{2036}' | '\u{29f8}' | '\u{37e}' | '\u{2223}' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}')
 }
 
@@ -116,7 +116,7 @@ impl<'t> Visitor<'t> for Found {
             && let Some(name) = word.as_literal().filter(|name| !name.is_ascii())
         {
             self.look(&name, word.span);
-            let letters = name.chars().any(|c| matches!(c, '\u{370}'..='\u{52f}'));
+            let letters = name.chars().any(|c| !c.is_ascii() && c.is_alphanumeric());
             if letters && !name.contains(['.', '/']) {
                 self.0.push((word.span, format!("`{name}` is written in letters that look like others")));
             }

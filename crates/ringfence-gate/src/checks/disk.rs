@@ -9,6 +9,7 @@ use crate::shell::Cmd;
 const FORMAT: Rule = Rule::deny("make-file-system", "work on files, not on disks");
 const DEVICE: Rule = Rule::deny("write-to-disk", "write to a file of the project");
 const ASK: Rule = Rule::ask("disk-tool", "work on files, not on disks");
+const READ: Rule = Rule::ask("read-disk", "read files of the project");
 const OTHER: Rule = Rule::ask("write-to-device", "write to a file of the project");
 
 const FORMATTERS: &[&str] = &["mkfs", "wipefs", "mkswap", "mke2fs", "mkdosfs", "mkntfs"];
@@ -59,6 +60,30 @@ const TOOLS: &[&str] = &[
     "smartctl",
 ];
 
+/// Programs that read what they are given.
+const READERS: &[&str] = &[
+    "cat",
+    "dd",
+    "head",
+    "tail",
+    "xxd",
+    "od",
+    "hexdump",
+    "strings",
+    "cp",
+    "tar",
+    "gzip",
+    "grep",
+    "less",
+    "base64",
+    "nc",
+    "debugfs",
+    "pv",
+    "split",
+    "sha256sum",
+    "md5sum",
+];
+
 /// Disks: `/dev/sda`, `/dev/nvme0n1` and the like.
 const DISKS: &[&str] = &[
     "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "mapper", "dm-", "md", "loop", "sr", "mem", "kmem",
@@ -87,6 +112,21 @@ impl Check for Disk {
             report.add(FORMAT, cmd.span, format!("`{}` makes or wipes a file system", cmd.name));
         } else if TOOLS.contains(&cmd.name) && !lists_only(cmd) {
             report.add(ASK, cmd.span, format!("`{}` changes disks or mounts", cmd.name));
+        }
+        if READERS.contains(&cmd.name) {
+            for arg in cmd.rest() {
+                let file = match arg.val.split_once('=') {
+                    Some(("if", file)) => file,
+                    _ => arg.val.clone(),
+                };
+                let Some(path) = cmd.path(&file).filter(|path| path.below("/dev")) else { continue };
+                let shown = path.show();
+                let name = shown.trim_start_matches("/dev/");
+                let is = |names: &[&str]| names.iter().any(|known| name.starts_with(known));
+                if is(DISKS) && !is(HARMLESS) && path.parts().len() > 1 {
+                    report.add(READ, arg.span, format!("the disk `{shown}` is read past its file systems"));
+                }
+            }
         }
         writes::for_each(cmd, |target, _| {
             let Some(path) = cmd.path(&target.val) else { return };

@@ -1,6 +1,6 @@
 //! Functions that only multiply, and names that should not be functions.
 
-use ringfence_bash::{Command, CommandKind, Context, FrameKind, Script, Simple, Span, Visitor, walk};
+use ringfence_bash::{Command, CommandKind, Context, Frame, FrameKind, Script, Simple, Span, Visitor, walk};
 use ringfence_model::ViolationKind;
 
 use super::{Check, Report};
@@ -40,7 +40,8 @@ impl Check for ForkBomb {
                 calls.calls.iter().filter(|call| call.from == *name && calls.leads(&call.to, name));
             let (mut all, mut parallel) = (0, 0);
             for call in of_itself {
-                all += 1;
+                // In a loop, one call is many.
+                all += if call.is_looped { 2 } else { 1 };
                 parallel += usize::from(call.is_parallel);
             }
             if all >= 2 && parallel >= 1 {
@@ -67,6 +68,7 @@ struct Call {
     from: String,
     to: String,
     is_parallel: bool,
+    is_looped: bool,
 }
 
 /// The functions of a text, and which of them call which.
@@ -115,15 +117,17 @@ impl<'t> Visitor<'t> for Calls {
         let called = words.find(|word| word.as_deref().is_none_or(|word| !IN_FRONT.contains(&word)));
         let Some(Some(to)) = called else { return };
         // Only what is inside of the function counts: that it is defined in the background says nothing.
-        let inner =
-            context.frames.iter().rev().take_while(|frame| !matches!(frame.kind, FrameKind::Function(_)));
-        let is_parallel = inner.into_iter().any(|frame| match frame.kind {
+        let is_body = |frame: &&Frame<'t>| !matches!(frame.kind, FrameKind::Function(_));
+        let inner: Vec<FrameKind<'t>> =
+            context.frames.iter().rev().take_while(is_body).map(|frame| frame.kind).collect();
+        let is_parallel = inner.iter().any(|kind| match kind {
             FrameKind::Background | FrameKind::Coproc | FrameKind::ProcSub(_) => true,
-            FrameKind::Pipeline { len, .. } => len > 1,
+            FrameKind::Pipeline { len, .. } => *len > 1,
             _ => false,
         });
+        let is_looped = inner.contains(&FrameKind::Loop);
         if self.calls.len() < 4096 {
-            self.calls.push(Call { from, to, is_parallel });
+            self.calls.push(Call { from, to, is_parallel, is_looped });
         }
     }
 }

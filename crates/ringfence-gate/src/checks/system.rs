@@ -131,7 +131,7 @@ impl System {
                     report.add(NETWORK, cmd.span, format!("`{name}` changes the machine's network"));
                 }
             }
-            "docker" | "podman" | "nerdctl" => containers(cmd, report),
+            "docker" | "podman" | "nerdctl" | "ctr" | "crictl" | "buildah" => containers(cmd, report),
             "gdb" | "lldb" | "strace" | "ltrace" | "perf" if any(&["-p", "--pid", "attach"]) => {
                 report.add(ATTACH, cmd.span, format!("`{name}` takes hold of a running process"));
             }

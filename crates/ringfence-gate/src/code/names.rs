@@ -119,6 +119,10 @@ impl<'a> Names<'a> {
                 {
                     if let Some(meaning) = self.name(right, 0) {
                         self.alias(self.source(left), format!("{meaning}[]"));
+                        // `for k, v in …`: each of them.
+                        for name in children(left).filter(|child| child.kind() == "identifier") {
+                            self.alias(self.source(name), format!("{meaning}[]"));
+                        }
                     }
                     let found = self.globbed(right).unwrap_or_else(Val::unknown);
                     self.constants.insert(self.source(left).to_owned(), found);

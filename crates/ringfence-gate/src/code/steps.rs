@@ -194,6 +194,11 @@ impl<'a> Program<'a> {
             if looked > 2048 {
                 return true;
             }
+            if node.kind() == "identifier"
+                && self.names.name(node, 0).is_some_and(|name| name.starts_with("os.environ.items()"))
+            {
+                return true;
+            }
             if matches!(node.kind(), "attribute" | "member_expression") {
                 if let Some(name) = self.names.name(node, 0)
                     && matches!(name.as_str(), "os.environ" | "process.env")

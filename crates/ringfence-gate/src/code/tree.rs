@@ -234,8 +234,10 @@ impl<'a> Program<'a> {
             Does::Code => {
                 let text = first_value();
                 match text.known() {
-                    Some(code) => self.step(node, What::Code(code.to_owned())),
-                    None => self.ask(rule, node, subject),
+                    Some(code) if !first.is_some_and(is_built) => {
+                        self.step(node, What::Code(code.to_owned()));
+                    }
+                    _ => self.ask(rule, node, subject),
                 }
             }
             Does::Data => {
@@ -261,7 +263,13 @@ impl<'a> Program<'a> {
             Does::Member => {
                 let of = first.and_then(|first| self.names.name(first, 0)).unwrap_or_default();
                 let member = self.names.argument(node, 1).map(|member| self.names.value(member, 0));
-                let built = self.names.argument(node, 1).is_some_and(is_built);
+                let built = self
+                    .names
+                    .argument(node, 1)
+                    .is_some_and(|member| is_built(member) || member.kind() == "identifier");
+                if matches!(of.as_str(), "Function" | "eval") {
+                    self.ask(rule, node, subject);
+                }
                 if POWERFUL.contains(&of.as_str())
                     && (subject != "getattr"
                         || built

@@ -80,7 +80,7 @@ const INTERPRETERS: &[Interpreter] = &[
     interpreter("groovy", Language::Other("groovy"), "e", ""),
     interpreter("jshell", Language::Other("java"), "", ""),
     interpreter("swift", Language::Other("swift"), "e", ""),
-    interpreter("crystal", Language::Other("crystal"), "", ""),
+    Interpreter { long: &["eval"], ..interpreter("crystal", Language::Other("crystal"), "", "") },
     interpreter("janet", Language::Other("janet"), "e", ""),
 ];
 

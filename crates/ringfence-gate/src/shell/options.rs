@@ -136,7 +136,7 @@ fn operands(rows: &[&Row], args: &[Arg], end: usize, shortens: bool) -> Vec<usiz
             operands.push(at);
         }
         if is_option {
-            is_value = rows.iter().flat_map(|row| &row.options).any(|spec| {
+            is_value = rows.iter().filter(|row| !row.is_general).flat_map(|row| &row.options).any(|spec| {
                 !matches!(spec.spelling, Spelling::Word("-E" | "-x"))
                     && option(&spec.spelling, arg, shortens).is_some_and(|value| value.is_none())
             });
@@ -154,6 +154,14 @@ fn option(spelling: &Spelling, arg: &Arg, shortens: bool) -> Option<Option<Val>>
             if letters.starts_with(*letter) {
                 let glued = arg.val.skip(1 + letter.len_utf8());
                 return Some(Some(glued).filter(|val| !val.segs().is_empty()));
+            }
+            // `-sSd@file`: behind other letters, with a value that can be no letter.
+            if let Some((before, behind)) = letters.split_once(*letter)
+                && before.len() <= 5
+                && before.chars().all(|c| c.is_ascii_alphabetic())
+                && behind.starts_with(['@', '/', '.', '~', '!', '|', '{', '(', '=', '"', ':'])
+            {
+                return Some(Some(arg.val.skip(1 + before.len() + letter.len_utf8())));
             }
             let cluster = letters.len() <= 5 && letters.chars().all(|c| c.is_ascii_alphabetic());
             (cluster && letters.ends_with(*letter) && arg.known().is_some()).then_some(None)
@@ -222,6 +230,17 @@ impl Words<'_> {
                 self.operands.iter().rev().find(behind).map(|at| word(*at)).into_iter().collect()
             }
             Spelling::Each => (0..self.args.len()).map(word).collect(),
+            Spelling::Tail => {
+                let tail = |at: usize| {
+                    let arg = &self.args[at];
+                    let (_, value) = arg.val.split_once('=').or_else(|| arg.val.split_once(':'))?;
+                    arg.val
+                        .prefix()
+                        .starts_with('-')
+                        .then(|| (Some(Arg::new(value, arg.span)), at, shown(at)))
+                };
+                (0..self.end).filter_map(tail).collect()
+            }
             Spelling::With => vec![(Some(self.args[with].clone()), with, shown(with))],
             Spelling::Always => vec![(Some(first.clone()), 0, self.name.to_owned())],
             Spelling::Stdin => input
@@ -299,7 +318,9 @@ impl Words<'_> {
             }
             (_, holds) => holds,
         };
-        if holds == Holds::No || row.takes == Takes::Send && self.stays_here() {
+        let idle =
+            row.takes == Takes::Send && self.stays_here() || row.takes == Takes::Changes && self.is_dry();
+        if holds == Holds::No || idle {
             return;
         }
         let what = value.as_ref().map(Arg::show).unwrap_or_default();
@@ -333,6 +354,12 @@ impl Words<'_> {
             (Holds::Outside, Some(path)) => inner.push(Inner::Outside { path, rule, message }),
             _ => inner.push(Inner::opaque(rule, span, message)),
         }
+    }
+
+    /// Whether nothing is done, and only told.
+    fn is_dry(&self) -> bool {
+        let dry = ["--dry-run", "--dry-run=client", "--dry-run=server", "--help", "--version", "--simulate"];
+        self.args[..self.end].iter().any(|arg| arg.known().is_some_and(|word| dry.contains(&word)))
     }
 
     /// Whether the only addresses among the words are of this machine.
@@ -403,6 +430,10 @@ fn holds(row: &Row, value: &Val) -> Holds {
                 outside |= !text.contains("://");
                 false
             }
+            Mark::Code => {
+                outside |= is_code(&text);
+                false
+            }
             Mark::Text(mark) => text.contains(mark.as_str()),
             Mark::LineStart(mark) => text
                 .lines()
@@ -424,6 +455,15 @@ fn holds(row: &Row, value: &Val) -> Holds {
     if outside { Holds::Outside } else { Holds::No }
 }
 
+/// Whether a file is a library or a script, by its ending.
+fn is_code(name: &str) -> bool {
+    let endings = [
+        "so", "dll", "dylib", "jar", "node", "ko", "wasm", "py", "rb", "pl", "lua", "js", "mjs", "cjs", "sh",
+        "bash", "el", "vim", "nse", "tcl", "scm", "vd", "jl", "php", "groovy", "conf", "cfg", "rc", "ef",
+    ];
+    name.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending))
+}
+
 /// `host:path`, but no path with a colon in it.
 fn is_remote(text: &str) -> bool {
     text.split_once(':').is_some_and(|(host, _)| {
@@ -437,11 +477,15 @@ fn is_fine(row: &Row, value: &Val) -> bool {
     let named = |fine: &&str| match *fine {
         "@packers" => PACKERS.contains(&word),
         "@pagers" => PAGERS.contains(&word),
-        "@shells" => SHELLS.contains(&word),
+        "@shells" => SHELLS.contains(&text.trim()),
         "@editors" => EDITORS.contains(&word),
         "@name" => !text.contains(['/', '\\']) && !text.starts_with(['.', '~']),
         "@inside" => false,
-        fine => word == fine || fine.starts_with('/') && word.starts_with(fine),
+        fine => {
+            word == fine
+                || word.split(['=', ',']).next() == Some(fine)
+                || fine.starts_with('/') && word.starts_with(fine)
+        }
     };
     let runs = matches!(row.takes, Takes::Shell | Takes::Program);
     row.fine.iter().any(named) && !(runs && text.contains([';', '|', '&', '`', '$', '\n']))

@@ -59,6 +59,8 @@ pub(crate) enum Spelling {
     Last,
     /// Every word.
     Each,
+    /// What stands behind `=` or `:` in an option, whatever its name.
+    Tail,
     /// The word of the column `with`.
     With,
     /// The text on standard input.
@@ -83,10 +85,12 @@ impl Spec {
             "@first" => Spelling::First,
             "@last" => Spelling::Last,
             "@word" => Spelling::Each,
+            "@glued" => Spelling::Tail,
             "@with" => Spelling::With,
             "@stdin" => Spelling::Stdin,
             "@always" => Spelling::Always,
             "+" => Spelling::Glued("+"),
+            "@@" => Spelling::Glued("@"),
             _ if word.starts_with('=') => Spelling::Word(&word[1..]),
             _ if word.contains('*') && word != ".*" => {
                 let name = word.strip_suffix("=*").unwrap_or(word);
@@ -112,6 +116,7 @@ pub(crate) enum Mark {
     Outside,
     Url,
     Remote,
+    Code,
     Alone,
     Text(String),
     LineStart(String),
@@ -126,6 +131,7 @@ impl Mark {
             "@outside" => Self::Outside,
             "@url" => Self::Url,
             "@remote" => Self::Remote,
+            "@code" => Self::Code,
             "@alone" => Self::Alone,
             _ => match word.strip_prefix('^') {
                 Some(rest) => Self::LineStart(text(rest)),
