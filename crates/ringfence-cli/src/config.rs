@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence::config::{self, Diagnostic, Severity, Shown};
+use ringfence::config::{self, Diagnostic, DiagnosticKind, Severity, Shown};
+use ringfence::manager::built_in;
 use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
@@ -42,6 +43,10 @@ fn check(args: &CheckConfig) -> Result<ExitCode> {
         }
         (args.files.clone(), found)
     };
+    let mut found = found;
+    for file in &files {
+        found.extend(unknown_provider(file)?);
+    }
     let errors = found.iter().filter(|finding| finding.severity == Severity::Error).count();
     if args.json {
         output::print_json(&json!({
@@ -54,6 +59,26 @@ fn check(args: &CheckConfig) -> Result<ExitCode> {
         output::print(&findings(&files, &found))?;
     }
     Ok(if errors > 0 { ExitCode::from(INVALID) } else { ExitCode::SUCCESS })
+}
+
+/// A provider that nobody can make a sandbox with.
+fn unknown_provider(file: &Path) -> Result<Option<Diagnostic>> {
+    // One that is no configuration was told already.
+    let Some(provider) = config::provider_named(file).ok().flatten() else { return Ok(None) };
+    let Err(error) = built_in()?.get(&provider) else { return Ok(None) };
+    if error.kind != ErrorKind::NotFound || provider == "none" {
+        return Ok(None);
+    }
+    Ok(Some(Diagnostic {
+        severity: Severity::Error,
+        kind: DiagnosticKind::BadValue,
+        file: Some(file.to_owned()),
+        line: None,
+        column: None,
+        key: Some("provider".to_owned()),
+        message: error.message,
+        suggestion: None,
+    }))
 }
 
 fn read(file: &Path) -> Result<String> {
@@ -84,9 +109,8 @@ fn findings(files: &[PathBuf], found: &[Diagnostic]) -> String {
 
 fn show(args: &ShowConfig) -> Result<ExitCode> {
     let setup = settings::load(&args.sandbox, Map::new())?;
-    for warning in &setup.loaded.warnings {
-        report::say(&format!("warning: {warning}"));
-    }
+    settings::say_warnings(&setup, &args.sandbox);
+    settings::unfenced(&setup).iter().for_each(|warning| report::say(&format!("warning: {warning}")));
     let loaded = &setup.loaded;
     match (args.origin, args.json) {
         (false, _) => output::print_json(&loaded.to_json())?,

@@ -42,6 +42,7 @@ mod settings;
 mod since;
 mod violations;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as Parsing;
@@ -79,7 +80,9 @@ fn main() -> ExitCode {
         Err(error) => return misread(&error),
     };
     let is_run = matches!(command, Command::Run(_) | Command::Shell(_));
+    let prints_json = matches!(&command, Command::Run(run) if run.json);
     match execute(command) {
+        Err(error) if prints_json && !output::nobody_reads(&error) => report::failure_as_json(&error),
         Ok(code) => code,
         Err(error) if output::nobody_reads(&error) => ExitCode::SUCCESS,
         Err(error) if is_run => report::failure(&error),
@@ -127,10 +130,46 @@ fn execute(command: Command) -> Result<ExitCode> {
     }
 }
 
+/// The command that a word which is none was probably meant to be.
+fn similar(error: &clap::Error) -> Option<(String, String)> {
+    use clap::CommandFactory as _;
+    let word = match error.get(clap::error::ContextKind::InvalidSubcommand)? {
+        clap::error::ContextValue::String(word) => word.clone(),
+        _ => return None,
+    };
+    let all = args::Cli::command();
+    let names = all.get_subcommands().map(|command| command.get_name().to_owned());
+    let (distance, best) = names.map(|name| (distance(&word, &name), name)).min()?;
+    (distance <= 2 && distance < word.len()).then_some((word, best))
+}
+
+/// How many letters have to be put in, left out, or changed.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (above, letter) in one.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], above + 1);
+        for (at, wanted) in other.iter().enumerate() {
+            let changed = corner + usize::from(letter != *wanted);
+            corner = row[at + 1];
+            row[at + 1] = changed.min(corner + 1).min(row[at] + 1);
+        }
+    }
+    row[other.len()]
+}
+
 /// Prints help, or what is wrong with the command line. The exit codes of `run` are the command's own, but
 /// for ringfence's: a wrong option of `run` is one of those.
 fn misread(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    match similar(error) {
+        Some((word, known)) => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "error: there is no command '{word}'\n\n  tip: did you mean '{known}'?\n\nFor more information, try '--help'."
+            );
+        }
+        None => drop(error.print()),
+    }
     let is_run = std::env::args_os().nth(1).is_some_and(|first| first == "run");
     match error.kind() {
         Parsing::DisplayHelp | Parsing::DisplayVersion => ExitCode::SUCCESS,

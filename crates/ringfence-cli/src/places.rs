@@ -7,6 +7,28 @@ use ringfence::config::{self, EnvMap, LoadOptions};
 use ringfence::ledger::Ledger;
 use ringfence::model::{Error, ErrorKind, Result};
 
+/// The caller's environment. A home that is not in it is the one of the user database.
+pub(crate) fn environment() -> EnvMap {
+    let mut env: EnvMap = std::env::vars_os().collect();
+    if env.get(OsStr::new("HOME")).is_none_or(|home| home.is_empty())
+        && let Some(home) = home_of_user(rustix::process::geteuid().as_raw())
+    {
+        env.insert("HOME".into(), home.into());
+    }
+    env
+}
+
+/// As `/etc/passwd` says; a database elsewhere is not asked.
+fn home_of_user(uid: u32) -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let mut homes = users.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let home = fields.get(5).filter(|home| home.starts_with('/') && home.len() > 1)?;
+        (fields.get(2)?.parse() == Ok(uid)).then(|| (*home).to_owned())
+    });
+    homes.next()
+}
+
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) project: PathBuf,
@@ -17,7 +39,7 @@ pub(crate) struct Places {
 
 impl Places {
     pub(crate) fn find(project: Option<&Path>) -> Result<Self> {
-        let env: EnvMap = std::env::vars_os().collect();
+        let env = environment();
         let current = std::env::current_dir().map_err(|error| {
             Error::new(ErrorKind::Validation, "the current directory is gone").caused_by(error)
         })?;

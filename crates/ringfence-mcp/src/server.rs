@@ -22,8 +22,11 @@ use crate::{extra, offer, resources};
 const NEWEST: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
 const INSTRUCTIONS: &str = "\
-Commands, code and files run inside a sandbox of the user's project. `bash` keeps its directory and variables between \
-calls. What the sandbox refuses is said in the result; a person may be asked, and only a person can allow it. A result \
+Commands, code and files run inside a sandbox of the user's project. Inside, the project is writable (but for secrets, \
+which are denied, and for files that run later, which are protected) and the system and its tool chains are readable. \
+The home directory and /tmp are private: empty at first, gone at the end, so keep results in the project. There is no \
+network unless `sandbox_status` says otherwise: downloads and look-ups of names fail, so do not try them again. \
+`bash` keeps its directory and variables between calls. What the sandbox refuses is said in the result; a person may be asked, and only a person can allow it. A result \
 with data.status `requires_permission` means: tell the user what is asked, then call `request_permission` with the id.";
 
 /// One session as the protocol sees it.

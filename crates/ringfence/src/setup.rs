@@ -49,6 +49,10 @@ impl Setup {
             let message = format!("the project is not a directory: {}", project.display());
             return Err(Error::new(ErrorKind::Validation, message));
         }
+        if let Err(error) = std::fs::read_dir(&project) {
+            let message = format!("cannot read the project directory {}", project.display());
+            return Err(Error::new(ErrorKind::Validation, message).caused_by(error));
+        }
         let home = env
             .get(OsStr::new("HOME"))
             .map(PathBuf::from)

@@ -37,8 +37,10 @@ pub fn check(options: &LoadOptions<'_>) -> Vec<Diagnostic> {
     // Problems that only show when the layers come together; broken files were named above.
     let options = LoadOptions { bad_file: BadFile::Warn, ..options.clone() };
     if let Ok(loaded) = load(&options) {
-        let dropped = |warning: &Diagnostic| warning.kind == DiagnosticKind::LayerDropped;
-        found.extend(loaded.warnings.into_iter().filter(|warning| !dropped(warning)));
+        let named = |warning: &Diagnostic| {
+            matches!(warning.kind, DiagnosticKind::LayerDropped | DiagnosticKind::UnknownKey)
+        };
+        found.extend(loaded.warnings.into_iter().filter(|warning| !named(warning)));
     }
     found
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::config::{ConfigFile, Entry, Mode, Profile, SandboxConfig, Setting, aliases};
+use ringfence_model::config::{
+    ConfigFile, Entry, Mode, Profile, SandboxConfig, Setting, Strictness, aliases,
+};
 use ringfence_model::{Error, ErrorKind, Result, RuleLayer, RuleSource};
 use serde_json::Value;
 
@@ -107,8 +109,16 @@ struct FileLayer {
 pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     let mut merge = Merge::default();
     let refuse = options.bad_file == BadFile::Refuse;
-    let user = file_layer(source::read_user(options.ringfence_home), &mut merge.warnings, refuse, true)?;
-    let project = file_layer(source::read_project(options.project), &mut merge.warnings, refuse, false)?;
+    let user =
+        file_layer(source::read_user(options.ringfence_home), &mut merge.warnings, refuse, Whose::Users)?;
+    // A project's file cannot make the project unusable by a key of another program's, or of a newer version.
+    let choosers = [Some(&options.call), user.as_ref().map(|layer| &layer.config)];
+    let whose = if choosers.into_iter().flatten().any(is_strict) {
+        Whose::ProjectsToTheLetter
+    } else {
+        Whose::Projects
+    };
+    let project = file_layer(source::read_project(options.project), &mut merge.warnings, refuse, whose)?;
     let (user, project) = (user.as_ref(), project.as_ref());
     let objects = objects(&options.objects, &mut merge.warnings)?;
 
@@ -176,14 +186,29 @@ impl FileLayer {
     }
 }
 
+/// The owner of a file, and how exactly it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Users,
+    Projects,
+    /// Nothing in it may be unknown.
+    ProjectsToTheLetter,
+}
+
+fn is_strict(config: &ConfigFile) -> bool {
+    config.validation_strictness == Setting::Value(Strictness::Strict)
+        || config.profile == Some(Profile::Prod)
+}
+
 /// A layer from what was found, or a warning instead of it. An unknown profile in the user's own file is
 /// an error whatever happens: taking another one could be laxer than what was meant.
 fn file_layer(
     found: Found,
     warnings: &mut Vec<Diagnostic>,
     refuse: bool,
-    own: bool,
+    whose: Whose,
 ) -> Result<Option<FileLayer>> {
+    let own = whose == Whose::Users;
     let parsed = found.and_then(|source| {
         let Some(source) = source else { return Ok(None) };
         if source.open_to_others && own {
@@ -193,7 +218,14 @@ fn file_layer(
                     .suggest(format!("chmod o-w {}", source.path.display())),
             );
         }
-        let Parsed { config, positions } = source::parse(&source.path, &source.text)?;
+        let Parsed { config, positions } = match whose {
+            Whose::Users | Whose::ProjectsToTheLetter => source::parse(&source.path, &source.text)?,
+            Whose::Projects => {
+                let (parsed, unknown) = source::parse_known(&source.path, &source.text)?;
+                warnings.extend(unknown);
+                parsed
+            }
+        };
         Ok(Some(FileLayer { path: source.path, config, positions }))
     });
     let problem = match parsed {

@@ -110,25 +110,90 @@ pub(super) struct Parsed {
     pub(super) positions: Positions,
 }
 
+/// As [`parse`], without the keys that nobody knows: they are told, and the rest counts.
+pub(super) fn parse_known(file: &Path, text: &str) -> Result<(Parsed, Vec<Diagnostic>), Diagnostic> {
+    /// A file with more than so many is no configuration of ours.
+    const MOST: usize = 64;
+    let mut unknown: Vec<Diagnostic> = vec![];
+    let mut removed: Vec<Vec<String>> = vec![];
+    loop {
+        let problem = match parse_without(file, text, &removed) {
+            Ok(parsed) => return Ok((parsed, unknown)),
+            Err(problem) => problem,
+        };
+        let name =
+            problem.problem.message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+        let (Some(name), true) = (name, unknown.len() < MOST) else { return Err(problem.problem) };
+        let mut place: Vec<String> = problem.place.split('/').map(str::to_owned).collect();
+        place.retain(|part| !part.is_empty());
+        if place.last().is_none_or(|last| *last != aliases::canonical(name)) {
+            place.push(aliases::canonical(name).into_owned());
+        }
+        // What was not found the last time will not be found now.
+        if removed.contains(&place) {
+            return Err(problem.problem);
+        }
+        let message = format!("`{name}` is not a key that ringfence knows: left out");
+        unknown.push(Diagnostic {
+            severity: super::diagnostic::Severity::Warning,
+            message,
+            ..problem.problem
+        });
+        removed.push(place);
+    }
+}
+
+/// Takes out what stands at a place.
+fn remove(value: &mut Value, place: &[String]) {
+    let Some((first, rest)) = place.split_first() else { return };
+    match value {
+        Value::Object(object) => {
+            let named: Vec<String> =
+                object.keys().filter(|key| aliases::canonical(key) == first.as_str()).cloned().collect();
+            for key in named {
+                match object.get_mut(&key) {
+                    Some(below) if !rest.is_empty() => remove(below, rest),
+                    _ => drop(object.remove(&key)),
+                }
+            }
+        }
+        Value::Array(items) => {
+            let item = first.parse::<usize>().ok().and_then(|index| items.get_mut(index));
+            item.into_iter().for_each(|item| remove(item, rest));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// Parses a whole file; the first thing that is wrong with it is the error.
 pub(super) fn parse(file: &Path, text: &str) -> Result<Parsed, Diagnostic> {
-    let ast = parse_ast(text).map_err(|found| found.in_file(Some(file)))?;
+    parse_without(file, text, &[]).map_err(|misfit| misfit.problem)
+}
+
+fn parse_without(file: &Path, text: &str, removed: &[Vec<String>]) -> Result<Parsed, Box<Misfit>> {
+    let whole =
+        |problem: Diagnostic| Box::new(Misfit { place: String::new(), problem: problem.in_file(Some(file)) });
+    let ast = parse_ast(text).map_err(whole)?;
     let lines = Lines::new(text);
     let mut positions = Positions::default();
-    let value = match &ast {
+    let mut value = match &ast {
         Some(ast) => {
             locate(ast, &lines, &mut String::new(), &mut positions);
-            to_value(ast, &lines).map_err(|found| found.in_file(Some(file)))?
+            to_value(ast, &lines).map_err(whole)?
         }
         None => Value::Object(serde_json::Map::new()),
     };
+    removed.iter().for_each(|place| remove(&mut value, place));
     match from_value(value) {
         // A rule that does not do what its examples say is found here, before anything relies on it.
         Ok(config) => match ast.iter().flat_map(|ast| rules::check(ast, &lines)).next() {
-            Some(problem) => Err(problem.in_file(Some(file))),
+            Some(problem) => Err(whole(problem)),
             None => Ok(Parsed { config, positions }),
         },
-        Err(misfit) => Err(misfit.problem.in_file(Some(file)).at(positions.get(&misfit.place))),
+        Err(misfit) => {
+            let problem = misfit.problem.in_file(Some(file)).at(positions.get(&misfit.place));
+            Err(Box::new(Misfit { place: misfit.place, problem }))
+        }
     }
 }
 

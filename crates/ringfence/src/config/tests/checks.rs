@@ -101,7 +101,12 @@ fn warnings_of_the_load_are_part_of_the_check() {
     let found = world.check();
     assert_eq!(
         kinds(&found),
-        [(UnknownKey, "limit"), (NoRawNetwork, "allowNetwork"), (UnsetVariable, "deny")]
+        [
+            (UnknownKey, "limit"),
+            (ProjectWidens, "enabled"),
+            (NoRawNetwork, "allowNetwork"),
+            (UnsetVariable, "deny")
+        ]
     );
     assert!(refuse_errors(&found).is_err());
     assert!(refuse_errors(&found[1..]).is_ok());
