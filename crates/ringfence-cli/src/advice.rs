@@ -1,18 +1,22 @@
-//! Advice of the gate on a command that a person types in `ringfence shell`. It is only said, never asked: people
-//! may do in their shell what they like, inside the fence.
+//! Advice of the gate on a command that a person types in `ringfence shell`. Most of it is only said: people may do in
+//! their shell what they like, inside the fence. What the gate would refuse an agent is asked about first: `rm -rf ~` is
+//! typed by accident, too.
 //!
-//! bash expands `PS0` when it has read a command and before it runs it. Ours is an aside for ringfence with the
-//! directory and the last entry of the history; it leaves `$?`, jobs, prompts and the history alone. Where somebody sets
-//! another `PS0`, or a command is kept out of the history, there is no advice.
+//! bash expands `PS0` when it has read a command and before it runs it. Ours tells ringfence the directory and the last
+//! entry of the history, and stops the shell until ringfence lets it go on; it leaves `$?`, jobs, prompts and the history
+//! alone. Where somebody sets another `PS0`, or a command is kept out of the history, there is no advice.
 
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence::config::GateMode;
-use ringfence::gate::{Decision, Gatekeeper, Language};
+use ringfence::gate::{Decision as Verdict, Gatekeeper, Language};
+use ringfence::local::prompt::TerminalApprover;
+use ringfence::local::terminal::HeldShell;
 use ringfence::local::terminal_notices::{BEGIN_IN_PROMPT, END_IN_PROMPT};
-use ringfence::model::visible;
+use ringfence::model::{Decision, visible, visible_within};
 
 use crate::report;
 
@@ -28,9 +32,10 @@ const LOOKS: usize = 10;
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn prompt_string() -> String {
-    // `set -x` must not show our own command.
-    let entry = "$({ set +x; } 2>/dev/null; HISTTIMEFORMAT= history 1 2>/dev/null)";
-    format!("{BEGIN_IN_PROMPT}$PWD\\037{entry}{END_IN_PROMPT}")
+    // `set -x` must not show our own commands.
+    let entry = "$(HISTTIMEFORMAT= builtin history 1 2>/dev/null)";
+    let notice = format!("builtin printf '{BEGIN_IN_PROMPT}%s\\037%s{END_IN_PROMPT}' \"$PWD\" \"{entry}\"");
+    format!("$({{ set +x; }} 2>/dev/null; {notice} >/dev/tty && builtin kill -STOP 0)")
 }
 
 /// A typed line, and the directory it was typed in.
@@ -44,17 +49,26 @@ struct Typed {
 /// Judges on a thread of its own what the shell tells.
 pub(crate) struct Adviser {
     inner: Mutex<Inner>,
+    /// Who asks about what an agent would be refused; none: it is only said.
+    asks: Option<TerminalApprover>,
+}
+
+/// What there is to say about a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Advice {
+    line: String,
+    is_refusal: bool,
 }
 
 struct Inner {
     questions: Sender<Typed>,
-    answers: Receiver<(Typed, Option<String>)>,
+    answers: Receiver<(Typed, Option<Advice>)>,
     last: Option<Typed>,
 }
 
 impl Adviser {
     /// None where nothing is judged.
-    pub(crate) fn new(gatekeeper: &Gatekeeper) -> Option<Self> {
+    pub(crate) fn new(gatekeeper: &Gatekeeper, asks: Option<TerminalApprover>) -> Option<Self> {
         if gatekeeper.mode() == GateMode::Off {
             return None;
         }
@@ -69,36 +83,44 @@ impl Adviser {
                 }
             }
         });
-        Some(Self { inner: Mutex::new(Inner { questions, answers, last: None }) })
+        Some(Self { inner: Mutex::new(Inner { questions, answers, last: None }), asks })
     }
 
-    /// Takes what came as an aside, and says what there is to say.
-    pub(crate) fn hear(&self, aside: &[u8]) {
+    /// Takes what came as an aside from the shell on this terminal, says what there is to say, and lets the shell go on.
+    pub(crate) fn hear(&self, aside: &[u8], terminal: BorrowedFd<'_>) {
         let Some(typed) = typed(&String::from_utf8_lossy(aside)) else { return };
+        let shell = HeldShell::wait_for(terminal);
+        let Some(advice) = self.judged(&typed) else { return };
+        match (&self.asks, shell) {
+            (Some(asks), Some(shell)) if advice.is_refusal => {
+                let lines = format!("`{}`\n{}", visible_within(&typed.command, 200), advice.line);
+                let offered = [Decision::AllowOnce, Decision::Deny];
+                if !asks.ask_about(&lines, &offered).allows() {
+                    shell.interrupt();
+                }
+            }
+            _ => report::say_on_raw_terminal(&format!("advice: {}", advice.line)),
+        }
+    }
+
+    fn judged(&self, typed: &Typed) -> Option<Advice> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         // The same entry again: what was typed now is not in the history.
-        if inner
-            .last
-            .as_ref()
-            .is_some_and(|last| (last.number, &last.command) == (typed.number, &typed.command))
-        {
-            return;
+        let last = inner.last.as_ref();
+        if last.is_some_and(|last| (last.number, &last.command) == (typed.number, &typed.command)) {
+            return None;
         }
         inner.last = Some(typed.clone());
-        if inner.questions.send(typed.clone()).is_err() {
-            return;
-        }
+        inner.questions.send(typed.clone()).ok()?;
         for _ in 0..LOOKS {
             match inner.answers.recv_timeout(LOOK) {
-                Ok((about, said)) if about == typed => {
-                    said.iter().for_each(|line| report::say_on_raw_terminal(line));
-                    return;
-                }
+                Ok((about, said)) if about == *typed => return said,
                 // One that came too late for its own question.
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
+        None
     }
 }
 
@@ -114,15 +136,18 @@ fn typed(aside: &str) -> Option<Typed> {
 }
 
 /// One line, when an agent that runs this would be refused, or would have to ask.
-fn advice(keeper: &Gatekeeper, typed: &Typed) -> Option<String> {
+fn advice(keeper: &Gatekeeper, typed: &Typed) -> Option<Advice> {
     let cwd = Some(typed.cwd.as_str()).filter(|cwd| cwd.starts_with('/'));
     let verdict = keeper.judge(Language::Shell, &typed.command, cwd);
     let word = match verdict.decision {
-        Decision::Deny => "an agent would be refused this",
-        Decision::Ask if !keeper.is_left_to_the_fence(&verdict) => "an agent would have to ask first",
-        Decision::Ask | Decision::Allow => return None,
+        Verdict::Deny => "an agent would be refused this",
+        Verdict::Ask if !keeper.is_left_to_the_fence(&verdict) => "an agent would have to ask first",
+        Verdict::Ask | Verdict::Allow => return None,
     };
-    let mut findings = verdict.findings.iter().filter(|finding| finding.decision != Decision::Allow);
+    // Lists of commands are for agents; a person is asked about what does harm.
+    let is_refusal =
+        verdict.findings.iter().any(|finding| finding.decision == Verdict::Deny && finding.check != "rules");
+    let mut findings = verdict.findings.iter().filter(|finding| finding.decision != Verdict::Allow);
     let why = findings.next().map_or_else(String::new, |finding| {
         format!(": {} [{}/{}]", visible(&finding.message), finding.check, finding.rule)
     });
@@ -130,7 +155,7 @@ fn advice(keeper: &Gatekeeper, typed: &Typed) -> Option<String> {
         0 => String::new(),
         more => format!(", and {more} more; `ringfence check` shows them"),
     };
-    Some(format!("advice: {word}{why}{more}"))
+    Some(Advice { line: format!("{word}{why}{more}"), is_refusal })
 }
 
 #[cfg(test)]

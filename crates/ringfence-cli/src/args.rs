@@ -21,8 +21,8 @@ pub(crate) use inspect::{
     Check, CheckConfig, Completions, Config, ConfigCommand, ConfigPath, Doctor, Explain, ShowConfig,
 };
 pub(crate) use live::{Session, Shell};
-pub(crate) use records::{Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
-pub(crate) use rules::{AddRule, ListRules, Rules, RulesCommand, TestRules};
+pub(crate) use records::{AddGrant, Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
+pub(crate) use rules::{AddRule, ListRules, RemoveRule, Rules, RulesCommand, TestRules};
 pub(crate) use sandboxes::{ListSandboxes, PruneSandboxes, Recreate, Which};
 
 /// Run what an agent wants to run, so that normal work is never disturbed and harm never leaves the fence
@@ -164,8 +164,12 @@ pub(crate) enum Launcher {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Profile {
-    Dev,
+    /// No fence at all; the configuration calls it dev, too
+    #[value(alias = "dev")]
+    Unfenced,
+    /// A full fence, with room for builds: the default, and the one for development
     Balanced,
+    /// A full fence, with tight limits and every sensitive file refused
     Prod,
 }
 
@@ -200,7 +204,7 @@ pub(crate) struct Run {
     /// Pass a variable of yours on (NAME), or set one (NAME=VALUE)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// End the command after so long, such as 90, 5m or 2h (exit code 124)
+    /// End the command after so many seconds, or 500ms, 5m, 2h (exit code 124)
     #[arg(long, value_name = "TIME", value_parser = crate::settings::seconds)]
     pub(crate) timeout: Option<f64>,
     /// Memory of all processes together, such as 512M or 2G

@@ -5,7 +5,6 @@ use std::io::BufRead as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ringfence::config::EnvMap;
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Error, ErrorKind, Result};
 use ringfence::setup::Setup;
@@ -57,7 +56,7 @@ fn load(profile: Option<Profile>) -> Result<Setup> {
         None => ConfigFile::default(),
         Some(profile) => {
             let name = match profile {
-                Profile::Dev => "dev",
+                Profile::Unfenced => "dev",
                 Profile::Balanced => "balanced",
                 Profile::Prod => "prod",
             };
@@ -65,7 +64,7 @@ fn load(profile: Option<Profile>) -> Result<Setup> {
                 .map_err(|error| Error::new(ErrorKind::Validation, format!("bad option: {error}")))?
         }
     };
-    let env: EnvMap = std::env::vars_os().collect();
+    let env = std::env::vars_os().collect();
     Setup::load(&current, env, call, None)
 }
 

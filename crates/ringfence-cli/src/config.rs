@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence::config::{self, Diagnostic, Severity, Shown};
+use ringfence::config::{self, Diagnostic, DiagnosticKind, Severity, Shown};
+use ringfence::manager::built_in;
 use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
@@ -34,9 +35,7 @@ fn check(args: &CheckConfig) -> Result<ExitCode> {
         options.agent = args.agent.as_deref();
         let files = [places.user_file(), places.project_file()];
         let files: Vec<PathBuf> = files.into_iter().filter(|file| file.symlink_metadata().is_ok()).collect();
-        let mut found = config::check(&options);
-        found.extend(unknown_provider(&options));
-        (files, found)
+        (files, config::check(&options))
     } else {
         let mut found = Vec::new();
         for file in &args.files {
@@ -44,6 +43,10 @@ fn check(args: &CheckConfig) -> Result<ExitCode> {
         }
         (args.files.clone(), found)
     };
+    let mut found = found;
+    for file in &files {
+        found.extend(unknown_provider(file)?);
+    }
     let errors = found.iter().filter(|finding| finding.severity == Severity::Error).count();
     if args.json {
         output::print_json(&json!({
@@ -58,15 +61,24 @@ fn check(args: &CheckConfig) -> Result<ExitCode> {
     Ok(if errors > 0 { ExitCode::from(INVALID) } else { ExitCode::SUCCESS })
 }
 
-/// Whoever runs something would find out; who checks wants to know before.
-fn unknown_provider(options: &config::LoadOptions<'_>) -> Option<Diagnostic> {
-    let provider = config::load(options).ok()?.config.provider;
-    let registry = ringfence::manager::built_in().ok()?;
-    if provider == "none" || registry.kinds().any(|kind| kind == provider) {
-        return None;
+/// A provider that nobody can make a sandbox with.
+fn unknown_provider(file: &Path) -> Result<Option<Diagnostic>> {
+    // One that is no configuration was told already.
+    let Some(provider) = config::provider_named(file).ok().flatten() else { return Ok(None) };
+    let Err(error) = built_in()?.get(&provider) else { return Ok(None) };
+    if error.kind != ErrorKind::NotFound || provider == "none" {
+        return Ok(None);
     }
-    let known: Vec<&str> = registry.kinds().collect();
-    Some(Diagnostic::provider(&provider, &known))
+    Ok(Some(Diagnostic {
+        severity: Severity::Error,
+        kind: DiagnosticKind::BadValue,
+        file: Some(file.to_owned()),
+        line: None,
+        column: None,
+        key: Some("provider".to_owned()),
+        message: error.message,
+        suggestion: None,
+    }))
 }
 
 fn read(file: &Path) -> Result<String> {
@@ -97,9 +109,8 @@ fn findings(files: &[PathBuf], found: &[Diagnostic]) -> String {
 
 fn show(args: &ShowConfig) -> Result<ExitCode> {
     let setup = settings::load(&args.sandbox, Map::new())?;
-    for warning in &setup.loaded.warnings {
-        report::say(&format!("warning: {warning}"));
-    }
+    settings::say_warnings(&setup, &args.sandbox);
+    settings::unfenced(&setup).iter().for_each(|warning| report::say(&format!("warning: {warning}")));
     let loaded = &setup.loaded;
     match (args.origin, args.json) {
         (false, _) => output::print_json(&loaded.to_json())?,

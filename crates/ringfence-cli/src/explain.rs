@@ -47,9 +47,8 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
 
 fn load(sandbox: &Sandbox) -> Result<Setup> {
     let setup = settings::load(sandbox, serde_json::Map::new())?;
-    for warning in &setup.loaded.warnings {
-        report::say(&format!("warning: {warning}"));
-    }
+    settings::say_warnings(&setup, sandbox);
+    settings::unfenced(&setup).iter().for_each(|warning| report::say(&format!("warning: {warning}")));
     Ok(setup)
 }
 

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence::config;
+use ringfence::config::{self, Change};
 use ringfence::ledger::{GrantId, GrantSet, Granted, Ledger, now_ms};
+use ringfence::model::config::PermanentGrant;
 use ringfence::model::{Access, Error, ErrorKind, GrantScope, Result};
 use serde::Serialize;
 
-use crate::args::{Grants, GrantsCommand, ListGrants, RevokeGrant};
+use crate::args::{AddGrant, Grants, GrantsCommand, ListGrants, RevokeGrant};
 use crate::output::{self, Table, Tone};
 use crate::places::Places;
 use crate::report;
@@ -17,6 +18,7 @@ use crate::since::ago;
 pub(crate) fn grants(args: &Grants) -> Result<ExitCode> {
     match &args.command {
         GrantsCommand::List(args) => list(args),
+        GrantsCommand::Add(args) => add(args),
         GrantsCommand::Revoke(args) => revoke(args),
     }
 }
@@ -146,6 +148,32 @@ fn list(args: &ListGrants) -> Result<ExitCode> {
         ]);
     }
     table.print()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn add(args: &AddGrant) -> Result<ExitCode> {
+    let places = Places::find(None)?;
+    let path = places.absolute(&args.path);
+    let path = path.canonicalize().map_err(|error| {
+        Error::new(ErrorKind::NotFound, format!("there is nothing at {}", path.display())).caused_by(error)
+    })?;
+    let Some(text) = path.to_str() else {
+        let message = format!("{} is not UTF-8 and cannot be granted permanently", path.display());
+        return Err(Error::new(ErrorKind::Validation, message));
+    };
+    let access = if args.write { Access::Write } else { Access::Read };
+    let grant = PermanentGrant { path: text.to_owned(), access, recursive: args.recursive };
+    let file = places.user_file();
+    // A person who grants it wants no refusal without a question.
+    config::remove_never_ask(&file, text)?;
+    let below = if args.recursive { " and all below it" } else { "" };
+    match config::add_permanent_grant(&file, &grant)? {
+        Change::Written => report::say(&format!("granted: {access} {text}{below} ({})", file.display())),
+        Change::Unchanged => report::say(&format!("it is granted already ({})", file.display())),
+    }
+    if path.is_dir() && !args.recursive {
+        report::say("only the directory itself: --recursive grants what is in it");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

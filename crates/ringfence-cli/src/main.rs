@@ -42,10 +42,10 @@ mod settings;
 mod since;
 mod violations;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
-use clap::error::{ContextKind, ContextValue, ErrorKind as Parsing};
+use clap::error::ErrorKind as Parsing;
 use ringfence::model::Result;
 
 use args::Command;
@@ -77,10 +77,12 @@ fn main() -> ExitCode {
     }
     let command = match args::parse() {
         Ok(command) => command,
-        Err(error) => return misread(error),
+        Err(error) => return misread(&error),
     };
     let is_run = matches!(command, Command::Run(_) | Command::Shell(_));
+    let prints_json = matches!(&command, Command::Run(run) if run.json);
     match execute(command) {
+        Err(error) if prints_json && !output::nobody_reads(&error) => report::failure_as_json(&error),
         Ok(code) => code,
         Err(error) if output::nobody_reads(&error) => ExitCode::SUCCESS,
         Err(error) if is_run => report::failure(&error),
@@ -128,26 +130,35 @@ fn execute(command: Command) -> Result<ExitCode> {
     }
 }
 
+/// The command that a word which is none was probably meant to be.
+fn similar(error: &clap::Error) -> Option<(String, String)> {
+    use clap::CommandFactory as _;
+    let word = match error.get(clap::error::ContextKind::InvalidSubcommand)? {
+        clap::error::ContextValue::String(word) => word.clone(),
+        _ => return None,
+    };
+    let all = args::Cli::command();
+    // The parser's own measure makes `grants` of `rn`.
+    let near = ringfence::config::closest(&word, all.get_subcommands().map(clap::Command::get_name))?;
+    Some((word.clone(), near.to_owned()))
+}
+
 /// Prints help, or what is wrong with the command line. The exit codes of `run` are the command's own, but
 /// for ringfence's: a wrong option of `run` is one of those.
-fn misread(mut error: clap::Error) -> ExitCode {
-    suggest(&mut error);
-    let _ = error.print();
+fn misread(error: &clap::Error) -> ExitCode {
+    match similar(error) {
+        Some((word, known)) => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "error: there is no command '{word}'\n\n  tip: did you mean '{known}'?\n\nFor more information, try '--help'."
+            );
+        }
+        None => drop(error.print()),
+    }
     let is_run = std::env::args_os().nth(1).is_some_and(|first| first == "run");
     match error.kind() {
         Parsing::DisplayHelp | Parsing::DisplayVersion => ExitCode::SUCCESS,
         _ if is_run => ExitCode::from(report::OWN_FAILURE),
         _ => ExitCode::from(report::MISUSED),
-    }
-}
-
-/// Names the command that was probably meant: the parser's own measure makes `grants` of `rn`.
-fn suggest(error: &mut clap::Error) {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
-    let names: Vec<String> =
-        args::Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    if let Some(near) = ringfence::config::closest(word, names.iter().map(String::as_str)) {
-        let near = vec![near.to_owned()];
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
     }
 }

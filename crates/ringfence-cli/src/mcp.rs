@@ -102,8 +102,7 @@ fn load(sandbox: &Sandbox, project: &Path, more: &[PathBuf]) -> Result<Setup> {
         sandbox.allow_write.push(text.to_owned());
     }
     let setup = settings::load(&sandbox, Map::new())?;
-    for warning in &setup.loaded.warnings {
-        report::say(&format!("warning: {warning}"));
-    }
+    settings::say_warnings(&setup, &sandbox);
+    settings::unfenced(&setup).iter().for_each(|warning| report::say(&format!("warning: {warning}")));
     Ok(setup)
 }

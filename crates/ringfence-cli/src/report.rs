@@ -12,14 +12,35 @@ pub(crate) const MISUSED: u8 = 2;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
+/// As [`failure`], and one JSON value on standard output in the place of the result that there is not.
+pub(crate) fn failure_as_json(error: &Error) -> ExitCode {
+    describe(error);
+    let code = exit_of(error);
+    let result = serde_json::json!({
+        "exitCode": code,
+        "stdout": "",
+        "stderr": "",
+        "blocked": false,
+        "violations": [],
+        "error": { "kind": error.kind, "message": error.chain(), "hints": error.hints },
+    });
+    // A closed standard output is nobody's problem.
+    let _ = writeln!(std::io::stdout(), "{result:#}");
+    ExitCode::from(code)
+}
+
 /// Prints an error with its causes and hints; gives the exit code that goes with its kind.
 pub(crate) fn failure(error: &Error) -> ExitCode {
     describe(error);
-    ExitCode::from(match error.kind {
+    ExitCode::from(exit_of(error))
+}
+
+fn exit_of(error: &Error) -> u8 {
+    match error.kind {
         ErrorKind::NotFound => NOT_FOUND,
         ErrorKind::SpawnFailed => CANNOT_RUN,
         _ => OWN_FAILURE,
-    })
+    }
 }
 
 /// As [`failure`], for the commands that run nothing: they have no exit code of another program to keep apart.
@@ -31,10 +52,21 @@ pub(crate) fn failure_of_inquiry(error: &Error) -> ExitCode {
     })
 }
 
+/// Where a sandbox cannot be made, the machine is often the reason.
+fn asks_the_doctor(error: &Error) -> bool {
+    let is_about_sandbox = matches!(error.kind, ErrorKind::SandboxDenied | ErrorKind::InitializationFailed);
+    is_about_sandbox && !error.hints.iter().any(|hint| hint.contains("ringfence doctor"))
+}
+
 fn describe(error: &Error) {
     say(&format!("error: {}", error.chain()));
     for hint in &error.hints {
         say(&format!("  hint: {hint}"));
+    }
+    if asks_the_doctor(error) {
+        say(
+            "  hint: `ringfence doctor` says what this machine lets a sandbox do, and what to change (in a container: --launcher landlock)",
+        );
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use ringfence::config::{self, Change, Entry, EnvMap};
+use ringfence::config::{self, Change, Entry};
 use ringfence::gate::{CommandRule, Gate, List, Options, Request};
 use ringfence::model::config::ConfigFile;
 use ringfence::model::{Error, ErrorKind, Result};
 use ringfence::setup::Setup;
 use serde::Serialize;
 
-use crate::args::{AddRule, ListRules, Rules, RulesCommand, TestRules};
+use crate::args::{AddRule, ListRules, RemoveRule, Rules, RulesCommand, TestRules};
 use crate::output::{self, Table, Tone};
 use crate::places::Places;
 use crate::report;
@@ -17,6 +17,7 @@ use crate::report;
 pub(crate) fn rules(args: &Rules) -> Result<ExitCode> {
     match &args.command {
         RulesCommand::Add(args) => add(args),
+        RulesCommand::Remove(args) => remove(args),
         RulesCommand::List(args) => list(args),
         RulesCommand::Test(args) => test(args),
     }
@@ -29,6 +30,20 @@ fn add(args: &AddRule) -> Result<ExitCode> {
         Change::Written => report::say(&format!("written to {}", file.display())),
         Change::Unchanged => report::say(&format!("it is in {} already", file.display())),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(args: &RemoveRule) -> Result<ExitCode> {
+    let file = Places::find(None)?.user_file();
+    let mut removed = 0;
+    for list in [List::Allow, List::Deny] {
+        removed += config::remove_rule(&file, list, &args.rule)?;
+    }
+    if removed == 0 {
+        report::say(&format!("there is no such rule in {}; see `ringfence rules list`", file.display()));
+        return Ok(ExitCode::FAILURE);
+    }
+    report::say(&format!("taken out of {}", file.display()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -47,7 +62,7 @@ fn held() -> Result<(Setup, Vec<Held>)> {
     let current = std::env::current_dir().map_err(|error| {
         Error::new(ErrorKind::Validation, "the current directory is gone").caused_by(error)
     })?;
-    let env: EnvMap = std::env::vars_os().collect();
+    let env = std::env::vars_os().collect();
     let setup = Setup::load(&current, env, ConfigFile::default(), None)?;
     let safety = &setup.loaded.config.safety;
     let mut held = Vec::new();

@@ -1,8 +1,8 @@
 //! `ringfence run`: one command in a fresh sandbox.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
-use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,9 +63,7 @@ fn begin(args: &Run, advice: Advice) -> Result<ExitCode> {
     // Before any thread exists, so that the signal is blocked in all of them.
     let resized = if gives_terminal { ringfence::local::terminal::resize_events() } else { None };
     let setup = Arc::new(settings::load(&args.sandbox, settings::run_settings(args)?)?.in_the_project());
-    for warning in &setup.loaded.warnings {
-        report::say(&format!("warning: {warning}"));
-    }
+    settings::say_warnings(&setup, &args.sandbox);
     let pause = pause(args, &setup)?;
     let around = Surroundings { interactive, terminals, resized, pause };
     let core = core(args, &setup, &around)?;
@@ -165,7 +163,7 @@ fn locally(
     let setup = core.setup();
     setup.make_home();
     let adviser = match advice {
-        Advice::OnWhatIsTyped if around.interactive => Adviser::new(core.gatekeeper()),
+        Advice::OnWhatIsTyped if around.interactive => Adviser::new(core.gatekeeper(), asks(core, around)),
         Advice::OnWhatIsTyped | Advice::None => None,
     };
     if adviser.is_some() {
@@ -175,7 +173,9 @@ fn locally(
     if args.is_shell {
         begin_quietly(&mut request, setup, &options);
     }
-    let hear = |aside: &[u8]| adviser.iter().for_each(|adviser| adviser.hear(aside));
+    let hear = |aside: &[u8], shell: BorrowedFd<'_>| {
+        adviser.iter().for_each(|adviser| adviser.hear(aside, shell));
+    };
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
     let is_terminal = around.terminals;
@@ -205,6 +205,12 @@ fn locally(
     let warn = |lost: &str| report::say(&format!("WARNING: {lost}"));
     let fence = OneCommand::fenced(options, streams, core.questions(), &warn);
     through(args, core, &fence, request, output, around)
+}
+
+/// Who asks a person at the terminal, where somebody may be asked.
+fn asks(core: &Core, around: &Surroundings) -> Option<TerminalApprover> {
+    let timeout = Duration::from_millis(core.setup().loaded.config.safety.approval_timeout_ms);
+    around.pause.as_ref().map(|pause| TerminalApprover::new(Arc::clone(pause), timeout))
 }
 
 /// Keeps bash from asking for files of the person's that nobody typed anything about.
@@ -256,13 +262,13 @@ fn through(
         _ => (),
     };
     match core.run(&mut Call::new("run"), proposal, runner, &Ticket::new(), request, &pass_on) {
-        Ok(outcome) => show(args, outcome?),
+        Ok(outcome) => show(args, core, outcome?),
         Err(refusal) => refuse(args, core, &refusal),
     }
 }
 
 /// Lines that a result adds to what the command itself printed.
-fn show(args: &Run, ran: Ran) -> Result<ExitCode> {
+fn show(args: &Run, core: &Core, ran: Ran) -> Result<ExitCode> {
     let Ran { result, dropped, annotation } = ran;
     if args.json {
         print_json(&result)?;
@@ -270,12 +276,25 @@ fn show(args: &Run, ran: Ran) -> Result<ExitCode> {
     }
     if !args.quiet {
         report::refusals(&result, &dropped);
+        if result.exit_code != 0 {
+            repository_around(core.setup()).iter().for_each(|note| report::say(note));
+        }
     }
     // The command's own output was shown when it came.
     std::io::stderr().write_all(annotation.as_bytes()).map_err(|error| {
         Error::new(ErrorKind::Internal, "cannot write to standard error").caused_by(error)
     })?;
     Ok(report::exit_code(&result))
+}
+
+/// Why git and tools that look for the root of a repository find none, where they would outside.
+fn repository_around(setup: &Setup) -> Option<String> {
+    let is_root = |directory: &&Path| directory.join(".git").exists();
+    let root = setup.project.ancestors().find(is_root).filter(|root| *root != setup.project)?;
+    let root = root.display();
+    Some(format!(
+        "note: the project is part of the repository {root}, which is not shown inside: --project {root} shows it"
+    ))
 }
 
 /// Nothing ran, and why is said and returned.

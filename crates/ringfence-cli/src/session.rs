@@ -31,8 +31,10 @@ const MAIN: &str = "main";
 pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     let setup = Arc::new(settings::load(&args.sandbox, Map::new())?.in_the_project());
     let wire = Arc::new(Wire::new(args.events));
-    for warning in &setup.loaded.warnings {
-        wire.send(&json!({ "event": "warning", "message": warning.to_string() }));
+    let loaded = setup.loaded.warnings.iter().map(ToString::to_string);
+    let found = settings::warnings(&setup, &args.sandbox);
+    for warning in loaded.chain(found).chain(settings::unfenced(&setup)) {
+        wire.send(&json!({ "event": "warning", "message": warning }));
     }
     let questions = Arc::new(WireQuestions::new(Arc::clone(&wire)));
     let core = core(args, &setup, &questions, &wire)?;

@@ -1,5 +1,6 @@
 //! The person's terminal, connected to the sandbox's own one.
 
+mod held_shell;
 mod keyboard;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,6 +9,7 @@ use crate::prompt::Pause;
 use crate::streams::CallersTerminal;
 use crate::terminal_notices::Notices;
 use crate::wake::Wake;
+pub use held_shell::HeldShell;
 use keyboard::State;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -21,15 +23,27 @@ use rustix::termios::{
 pub struct RawTerminal<'a> {
     fd: BorrowedFd<'a>,
     saved: Termios,
+    /// What becomes of keys that nobody has read.
+    unread: OptionalActions,
 }
 
 impl<'a> RawTerminal<'a> {
+    /// Keys that nobody has read are thrown away in the end.
     pub fn new(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
+        Self::with(fd, OptionalActions::Flush)
+    }
+
+    /// Keys that nobody has read are for whoever comes next.
+    pub fn keeping_keys(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
+        Self::with(fd, OptionalActions::Now)
+    }
+
+    fn with(fd: BorrowedFd<'a>, unread: OptionalActions) -> rustix::io::Result<Self> {
         let saved = tcgetattr(fd)?;
         let mut raw = saved.clone();
         raw.make_raw();
         tcsetattr(fd, OptionalActions::Now, &raw)?;
-        Ok(Self { fd, saved })
+        Ok(Self { fd, saved, unread })
     }
 
     /// Puts it into raw mode again where somebody took it out.
@@ -49,7 +63,7 @@ impl Drop for RawTerminal<'_> {
             return;
         }
         // Nothing better can be done when the terminal is gone.
-        let _ = tcsetattr(self.fd, OptionalActions::Flush, &self.saved);
+        let _ = tcsetattr(self.fd, self.unread, &self.saved);
     }
 }
 
@@ -168,7 +182,10 @@ pub(crate) fn relay_until(master: &OwnedFd, terminal: CallersTerminal<'_>, stop:
         if from_master.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             match rustix::io::read(master, &mut buffer) {
                 Ok(length) if length > 0 => match asides {
-                    Some(listener) => said.pass(&buffer[..length], show, listener.0),
+                    Some(listener) => {
+                        let tell = |aside: &[u8]| (listener.0)(aside, master.as_fd());
+                        said.pass(&buffer[..length], show, tell);
+                    }
                     None => show(&buffer[..length]),
                 },
                 Err(Errno::INTR | Errno::AGAIN) => {}

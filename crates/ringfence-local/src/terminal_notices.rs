@@ -4,6 +4,7 @@
 //! person's terminal sees it. Anything inside can write one: whoever listens must believe nothing that it says.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// The beginning of a notice, as a prompt string of bash spells it.
@@ -17,9 +18,9 @@ const END: u8 = 0x07;
 /// More than this is no notice.
 const LONGEST: usize = 128 * 1024;
 
-/// A listener for notices.
+/// A listener for notices, and for the terminal they came from.
 #[derive(Clone, Copy)]
-pub struct Listener<'a>(pub &'a (dyn Fn(&[u8]) + Sync));
+pub struct Listener<'a>(pub &'a (dyn Fn(&[u8], BorrowedFd<'_>) + Sync));
 
 impl fmt::Debug for Listener<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! One call: progress, questions, cancellation.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -124,6 +125,7 @@ impl Running {
     }
 
     async fn drive(&mut self, context: &RequestContext<RoleServer>, file_questions: &FileQuestions) -> Stop {
+        self.calls.is_elsewhere.store(!elicit::supported(&context.peer), Ordering::Relaxed);
         let mut beat = tokio::time::interval_at(tokio::time::Instant::now() + BEAT, BEAT);
         let mut last_line = String::new();
         loop {

@@ -1,6 +1,7 @@
 //! Which call a question or an event belongs to.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ringfence::fence::BoxFuture;
@@ -23,6 +24,8 @@ pub(crate) enum News {
 pub(crate) struct Calls {
     /// What the client wants to be told.
     pub(crate) level: log::Level,
+    /// The client cannot ask its person: somebody has to find a terminal.
+    pub(crate) is_elsewhere: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -102,5 +105,9 @@ impl ApprovalService for Calls {
 
     fn name(&self) -> &str {
         "mcp"
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere.load(Ordering::Relaxed)
     }
 }

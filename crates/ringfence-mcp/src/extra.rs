@@ -62,7 +62,7 @@ pub(crate) fn tools() -> [Tool; 2] {
     [
         offer::described(
             STATUS,
-            "Say where commands run and what holds them.",
+            "Say where commands run, what is writable, what network there is, and what holds them.",
             schema_for!(Status).as_value(),
             quiet(),
         ),
@@ -86,12 +86,25 @@ impl Session {
         let layers = assurance.layers.iter().map(|layer| json!(layer));
         let layers: Vec<String> =
             layers.map(|layer| layer.as_str().map_or_else(|| layer.to_string(), str::to_owned)).collect();
+        let workspace = opened.tools.workspace().display().to_string();
+        let writable: Vec<String> = std::iter::once(workspace)
+            .chain(opened.directories.iter().map(|directory| directory.display().to_string()))
+            .collect();
+        let is_local = assurance.adapter.starts_with("local");
+        let network = if !assurance.active {
+            "the host's: there is no fence"
+        } else if is_local {
+            "none: downloads and look-ups of names fail"
+        } else {
+            "as the container is configured; by default none"
+        };
         let text = format!(
-            "project {}\n{}\nfence {} ({})\n{}",
+            "project {}\nfence {} ({})\nwritable {}; secrets in it are denied, files that run later are protected\n\
+             home and /tmp private, empty at first and gone at the end\nnetwork {network}\n{}",
             opened.tools.workspace().display(),
-            opened.tools.inside(),
             if assurance.active { "active" } else { "not active" },
             layers.join(", "),
+            writable.join(", "),
             if held.is_empty() {
                 String::new()
             } else {
@@ -102,8 +115,10 @@ impl Session {
             opened.tools.questions().granted().iter().map(|grant| json!(grant)).collect();
         ToolResult::text(text)
             .with("project", opened.tools.workspace().display().to_string())
-            .with("inside", opened.tools.inside())
             .with("directories", json!(opened.directories))
+            .with("writable", json!(writable))
+            .with("home", "private")
+            .with("network", network)
             .with("session", self.key.clone())
             .with("sandbox", json!(assurance))
             .with("tools", json!(opened.tools.specs().iter().map(|spec| spec.name).collect::<Vec<_>>()))

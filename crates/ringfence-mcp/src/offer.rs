@@ -1,7 +1,5 @@
 //! How tools and results look to the client.
 
-use std::borrow::Cow;
-
 use ringfence::model::ErrorKind;
 use ringfence::permission::Permission;
 use ringfence::tools::{Effect, ToolResult, ToolSpec};
@@ -10,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::schema::{self, Way};
 
-/// A tool of the façade. Who runs commands is told what it is like `inside`.
-pub(crate) fn tool(spec: &ToolSpec, inside: &str) -> Tool {
+/// A tool of the façade.
+pub(crate) fn tool(spec: &ToolSpec) -> Tool {
     let notes = match spec.effect {
         Effect::Reads => ToolAnnotations::new().read_only(true).idempotent(true).open_world(false),
         Effect::Writes => {
@@ -22,16 +20,12 @@ pub(crate) fn tool(spec: &ToolSpec, inside: &str) -> Tool {
             ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true)
         }
     };
-    let description = match spec.name {
-        "bash" => format!("{} {inside}", spec.description).into(),
-        _ => Cow::Borrowed(spec.description),
-    };
-    described(spec.name, description, spec.input_schema.as_value(), notes)
+    described(spec.name, spec.description, spec.input_schema.as_value(), notes)
 }
 
 pub(crate) fn described(
     name: &'static str,
-    description: impl Into<Cow<'static, str>>,
+    description: &'static str,
     input: &Value,
     notes: ToolAnnotations,
 ) -> Tool {

@@ -22,9 +22,11 @@ use crate::{extra, offer, resources};
 const NEWEST: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
 const INSTRUCTIONS: &str = "\
-Commands, code and files run inside a sandbox of the user's project; `sandbox_status` and the description of `bash` say \
-what is writable and what network there is. The home directory is private and empty, and nothing in it lasts. `bash` \
-keeps its directory and variables between calls. What the sandbox refuses is said in the result; a person may be asked, and only a person can allow it. A result \
+Commands, code and files run inside a sandbox of the user's project. Inside, the project is writable (but for secrets, \
+which are denied, and for files that run later, which are protected) and the system and its tool chains are readable. \
+The home directory and /tmp are private: empty at first, gone at the end, so keep results in the project. There is no \
+network unless `sandbox_status` says otherwise: downloads and look-ups of names fail, so do not try them again. \
+`bash` keeps its directory and variables between calls. What the sandbox refuses is said in the result; a person may be asked, and only a person can allow it. A result \
 with data.status `requires_permission` means: tell the user what is asked, then call `request_permission` with the id.";
 
 /// One session as the protocol sees it.
@@ -53,9 +55,7 @@ impl ServerHandler for Server {
         let opened = self.0.open(&context.peer).await.map_err(|error| failed(&error))?;
         let specs = opened.tools.specs();
         // Ending the run is the client's to decide.
-        let inside = opened.tools.inside();
-        let offered = specs.iter().filter(|spec| spec.effect != Effect::Controls);
-        let offered = offered.map(|spec| offer::tool(spec, &inside));
+        let offered = specs.iter().filter(|spec| spec.effect != Effect::Controls).map(offer::tool);
         Ok(ListToolsResult::with_all_items(offered.chain(extra::tools()).collect()))
     }
 

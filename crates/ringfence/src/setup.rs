@@ -8,18 +8,13 @@ use std::sync::Arc;
 use ringfence_fence::ProviderOptions;
 use ringfence_ledger::{Redact, Secrets};
 use ringfence_model::config::WorkspaceAccess;
-use ringfence_model::config::{
-    ConfigFile, Entry, Launcher, LocalOptions, LocalSection, OsMode, SeatbeltOptions,
-};
+use ringfence_model::config::{ConfigFile, Launcher, LocalOptions, LocalSection, OsMode, SeatbeltOptions};
 use ringfence_model::environment::holds_secret;
 use ringfence_model::violation::annotate;
-use ringfence_model::{
-    Access, DenyReason, Error, ErrorKind, ExecResult, PathOutcome, PathRule, Policy, Result, RuleLayer,
-    Violation,
-};
+use ringfence_model::{Error, ErrorKind, ExecResult, Policy, Result, Violation};
 
 use crate::config::expand::Expander;
-use crate::config::{self, BadFile, Diagnostic, DiagnosticKind, EnvMap, LoadOptions, Loaded, PolicyInputs};
+use crate::config::{self, BadFile, EnvMap, LoadOptions, Loaded, PolicyInputs};
 
 /// Set in every sandbox.
 const NESTED: &str = "RINGFENCE";
@@ -54,6 +49,10 @@ impl Setup {
             let message = format!("the project is not a directory: {}", project.display());
             return Err(Error::new(ErrorKind::Validation, message));
         }
+        if let Err(error) = std::fs::read_dir(&project) {
+            let message = format!("cannot read the project directory {}", project.display());
+            return Err(Error::new(ErrorKind::Validation, message).caused_by(error));
+        }
         let home = ringfence_local::host::home_directory(&env);
         let nested =
             env.contains_key(OsStr::new(NESTED)) && !env.contains_key(OsStr::new(config::HOME_VARIABLE));
@@ -75,48 +74,7 @@ impl Setup {
                 .map_err(|better| better.hint("`ringfence config check` shows everything that is wrong"))?;
             Err(error)
         })?;
-        let mut setup = Self { project, home, ringfence_home, env, loaded };
-        let without_effect = setup.without_effect(agent);
-        setup.loaded.warnings.extend(without_effect);
-        Ok(setup)
-    }
-
-    /// What the call says and nothing comes of: who says it should know.
-    fn without_effect(&self, agent: Option<&str>) -> Vec<Diagnostic> {
-        let ignored =
-            |key: &str, message: String| Diagnostic::warning(DiagnosticKind::Ignored, message).key(key);
-        let mut found = vec![];
-        if let Some(agent) = agent.filter(|agent| *agent != "main" && !self.loaded.knows_agent(agent)) {
-            found.push(ignored("agent", format!("nothing in the configuration is for the agent {agent:?}")));
-        }
-        let config = &self.loaded.config;
-        let lists = [("allowRead", &config.allow_read), ("allowWrite", &config.allow_write)];
-        let of_the_call = |entry: &&Entry| entry.source.layer == RuleLayer::Call;
-        if !lists.iter().any(|(_, list)| list.iter().any(|entry| of_the_call(&entry))) {
-            return found;
-        }
-        let expander = Expander { home: &self.home, project: &self.project, env: &self.env };
-        let policy = self.policy();
-        for (key, list) in lists {
-            for entry in list.iter().filter(of_the_call) {
-                let Some(path) = expander.path(&entry.text) else { continue };
-                let path = path.canonicalize().unwrap_or(path);
-                let decision = policy.filesystem.decide(&path, Access::Read);
-                if decision.outcome == PathOutcome::Denied(DenyReason::Denied) {
-                    let rule = decision
-                        .rule
-                        .map_or_else(String::new, |rule| format!(" by {} ({})", rule.path, rule.source));
-                    let message =
-                        format!("{} stays denied{rule}, which beats what is allowed", path.display());
-                    found.push(
-                        ignored(key, message).suggest("say yes when you are asked about it at a terminal"),
-                    );
-                } else if path.symlink_metadata().is_err() {
-                    found.push(ignored(key, format!("there is no {}", path.display())));
-                }
-            }
-        }
-        found
+        Ok(Self { project, home, ringfence_home, env, loaded })
     }
 
     /// The policy of a sandbox for this project.
@@ -131,35 +89,6 @@ impl Setup {
         let expander = Expander { home: &self.home, project: &self.project, env: &self.env };
         let configured = self.loaded.config.working_dir.as_ref().and_then(|text| expander.path(text));
         configured.map_or_else(|| self.project.clone(), |path| path.canonicalize().unwrap_or(path))
-    }
-
-    /// What whoever works inside should know before it tries, in words.
-    #[must_use]
-    pub fn inside(&self) -> String {
-        let config = &self.loaded.config;
-        if self.is_switched_off() || config.provider == "none" {
-            return "Nothing is fenced in: commands run as the user, with all of their rights.".to_owned();
-        }
-        if config.provider != "local" {
-            let start = self.start();
-            return format!(
-                "Commands run in a sandbox of the provider {}; what is kept is {}.",
-                config.provider,
-                start.display()
-            );
-        }
-        let policy = self.policy();
-        let literal = |rule: &PathRule| Some(rule.path.as_literal()?.display().to_string());
-        let writable: Vec<String> = policy.filesystem.allow_write.iter().filter_map(literal).collect();
-        let writable = if writable.is_empty() {
-            "Nothing is writable.".to_owned()
-        } else {
-            format!("Writable: {}.", writable.join(", "))
-        };
-        format!(
-            "{writable} The system can be read. The home directory and /tmp are empty, private, and gone at the end: keep \
-             nothing there. There is no network: nothing can be fetched or installed from outside."
-        )
     }
 
     /// Whether a person configured that nothing is fenced in.

@@ -8,14 +8,17 @@ pub(crate) use server::*;
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_EXAMPLES)]
 pub(crate) struct Approve {
-    /// The request's id, or a part of it that no other has; without it, pending requests are listed
+    /// The request's id, or a part of it that no other has; without it, the one that is pending, or a list of them
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
+    /// List the pending requests, also when there is only one
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) list: bool,
 }
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  ringfence approve                  list the pending requests
+  ringfence approve                  answer the pending request, or list them if there are several
   ringfence approve 3f2a91           show the question, and answer it by a key
 
 It needs a terminal: an agent has none.";

@@ -112,7 +112,9 @@ pub(crate) struct Grants {
 pub(crate) enum GrantsCommand {
     /// List what a person granted and still holds
     List(ListGrants),
-    /// Take a grant back
+    /// Grant access to a path from now on
+    Add(AddGrant),
+    /// Take a grant back, or be asked again about what was never to be asked
     Revoke(RevokeGrant),
 }
 
@@ -128,6 +130,27 @@ const LIST_EXAMPLES: &str = "\
 Examples:
   ringfence grants list
   ringfence grants list --json | jq -r '.[].path'";
+
+#[derive(Debug, Args)]
+#[command(after_help = GRANT_EXAMPLES)]
+pub(crate) struct AddGrant {
+    /// The file or directory
+    #[arg(value_name = "PATH")]
+    pub(crate) path: std::path::PathBuf,
+    /// Let it be written, too
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// With everything below it
+    #[arg(long)]
+    pub(crate) recursive: bool,
+}
+
+const GRANT_EXAMPLES: &str = "\
+Examples:
+  ringfence grants add ~/.npmrc
+  ringfence grants add --write --recursive ~/.cache/pip
+
+A grant beats the deny list. It is written to your sandbox.json.";
 
 #[derive(Debug, Args)]
 #[command(after_help = REVOKE_EXAMPLES)]

@@ -94,7 +94,7 @@ fn the_guide_covers_containers_and_operation() {
         "`sandbox_denied`",
         "`approval_denied`",
         "\"profile\": \"balanced\"",
-        "**Development**: few questions",
+        "**Development**: the profile `balanced`",
         "**Production**: tighten step by step",
         "read the kind first",
         "The agent itself, its calls to a model among them, is outside",

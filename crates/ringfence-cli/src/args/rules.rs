@@ -12,6 +12,8 @@ pub(crate) struct Rules {
 pub(crate) enum RulesCommand {
     /// Let commands pass without a question, or refuse them, from now on
     Add(AddRule),
+    /// Take a rule back
+    Remove(RemoveRule),
     /// List the rules that hold here
     List(ListRules),
     /// Say which rules a command matches; or try the examples of all rules
@@ -35,6 +37,20 @@ Examples:
   ringfence rules add --deny 'npm publish # match: npm publish --tag next | notMatch: npm pack'
 
 The rule is written to your sandbox.json. Exit codes: 0 it holds, 2 it is not a rule.";
+
+#[derive(Debug, Args)]
+#[command(after_help = REMOVE_EXAMPLES)]
+pub(crate) struct RemoveRule {
+    /// The rule, as `ringfence rules list` shows it; its examples need not be said
+    #[arg(value_name = "RULE")]
+    pub(crate) rule: String,
+}
+
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  ringfence rules remove 'git push'
+
+It is taken out of your sandbox.json. Exit codes: 0 taken back, 1 there is no such rule.";
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]

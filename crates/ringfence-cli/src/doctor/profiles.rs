@@ -177,6 +177,14 @@ pub(super) fn text(proofs: &[Proof], palette: Palette) -> String {
             word(&proof.os_mode),
             proof.adapter.as_deref().unwrap_or("none")
         );
+        if proof.policy == "none" {
+            let _ = writeln!(
+                text,
+                "  {}  this profile is no fence: commands run with all your rights; the checks below try the local \
+                 fence with its settings",
+                palette.paint(Tone::Bad, "warning")
+            );
+        }
         let Evidence { key, preset, explicit, effective, wins } = &proof.explicit_wins;
         let (tone, result) = if *wins { (Tone::Good, "passed") } else { (Tone::Bad, "failed") };
         let _ = writeln!(

@@ -104,34 +104,6 @@ fn colours_are_for_terminals_and_can_be_turned_off() {
 }
 
 #[test]
-fn nothing_is_ignored_without_a_word() {
-    let room = Room::new();
-    std::fs::create_dir_all(room.home.join(".ssh")).unwrap();
-    let denied = room.home.join(".ssh").display().to_string();
-    for (option, value, word) in [
-        ("--agent", "typo", "nothing in the configuration is for the agent \"typo\""),
-        ("--allow-read", "/no/such", "there is no /no/such"),
-        ("--allow-read", denied.as_str(), "which beats what is allowed"),
-    ] {
-        let ran = room.run(&["run", option, value, "--", "true"]).expect(0);
-        assert!(ran.stderr.contains("warning: ") && ran.stderr.contains(word), "{option}: {ran:?}");
-    }
-    for (option, value) in
-        [("--allow-read", ""), ("--deny", "["), ("--env", "=x"), ("--env", "A B=1"), ("--timeout", "5x")]
-    {
-        let ran = room.run(&["run", option, value, "--", "touch", "ran"]).expect(125);
-        assert!(ran.stderr.contains(option), "{ran:?}");
-    }
-    assert!(!room.project.join("ran").exists());
-    room.run(&["run", "--timeout", "5m", "--", "true"]).expect(0);
-    room.configure(r#"{ "provider": "dcoker" }"#);
-    let ran = room.run(&["config", "check"]).expect(2);
-    assert!(ran.stdout.contains("did you mean `docker`?"), "{ran:?}");
-    let ran = room.run(&["rn", "--", "true"]).expect(2);
-    assert!(ran.stderr.contains("similar subcommand exists: 'run'"), "{ran:?}");
-}
-
-#[test]
 fn without_a_variable_the_home_is_the_user_databases() {
     let room = Room::new();
     let own = rustix::process::geteuid().as_raw().to_string();

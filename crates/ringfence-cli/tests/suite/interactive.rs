@@ -53,20 +53,32 @@ fn what_is_typed_is_advised_on_and_nothing_else_changes() {
     let mut person = Person::at_terminal(&room, &["shell"]);
     person.presses("PS1='rea''dy> '\n");
     person.sees("ready> ");
-    // A denied command is advised against and runs: the fence is what holds.
+    // A command that an agent would have to ask about is advised against and runs: the fence is what holds.
     person.presses("git push --force; echo code-$((1 + 1))\n");
     person.sees("advice: an agent would have to ask first: the history that others have is replaced");
     person.sees("code-2");
     person.presses("echo 'x=1' > sub.sh; cd /usr; rm -rf bin/env; echo gone-$((1 + 1))\n");
-    person.sees("advice: an agent would be refused this: `/usr/bin/env` must not be removed");
+    // One that an agent would be refused waits for a yes.
+    person.sees("an agent would be refused this: `/usr/bin/env` must not be removed");
+    person.answers("o");
     person.sees("gone-2");
     // Relative to where the shell is now.
     person.presses("rm -rf lib/locale-no; echo there-$((1 + 1))\n");
     person.sees("`/usr/lib/locale-no` must not be removed");
+    person.answers("o");
     person.sees("there-2");
+    // Without a yes nothing of the line runs, and the shell goes on.
+    person.presses("echo 'mine' > kept; rm -rf ~ kept; echo lost-$((1 + 1))\n");
+    person.sees("is a whole home directory");
+    person.answers("d");
+    person.sees("[q]uit? denied");
+    person.presses("echo stays-$((1 + 1))\n");
+    person.sees("stays-2");
+    assert!(!person.screen().contains("lost-2"), "{}", person.screen());
     // Several lines are one command.
     person.presses("if true; then\nsudo true\nfi; echo if-$((1 + 1))\n");
     person.sees("[privilege/");
+    person.answers("o");
     person.sees("if-2");
     // State of the shell that every command sees.
     person.presses("false\n");
@@ -82,8 +94,8 @@ fn what_is_typed_is_advised_on_and_nothing_else_changes() {
     let (code, screen) = person.leaves();
     assert_eq!(code, 7, "{screen}");
     assert_eq!(
-        screen.matches("ringfence: advice").count(),
-        4,
+        (screen.matches("ringfence: advice").count(), screen.matches("ringfence asks").count()),
+        (1, 4),
         "ordinary work is not talked about:\n{screen}"
     );
     for ours in ["7791", "HISTTIMEFORMAT", "history 1"] {

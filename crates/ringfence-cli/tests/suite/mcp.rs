@@ -140,9 +140,6 @@ async fn tools_are_offered_with_schemas_and_do_their_work() {
     }
     let notes =
         |name: &str| tools.iter().find(|tool| tool.name == name).unwrap().annotations.clone().unwrap();
-    let bash = tools.iter().find(|tool| tool.name == "bash").unwrap().description.clone().unwrap();
-    let writable = format!("Writable: {}.", room.project.display());
-    assert!(bash.contains(&writable) && bash.contains("There is no network"), "{bash}");
     assert_eq!(notes("read").read_only_hint, Some(true));
     assert_eq!(notes("bash").destructive_hint, Some(true));
     assert_eq!(notes("write").idempotent_hint, Some(true));
@@ -161,10 +158,7 @@ async fn tools_are_offered_with_schemas_and_do_their_work() {
     let result = call(&client, "bash", json!({ "command": "sleep 600", "timeoutMs": 300 })).await;
     assert_eq!(result["errorKind"], "timeout");
     let result = call(&client, "sandbox_status", json!({})).await;
-    assert!(
-        result["data"]["inside"].as_str().unwrap().contains("home directory and /tmp are empty"),
-        "{result}"
-    );
+    assert!(result["data"]["network"].as_str().unwrap().starts_with("none"), "{result}");
     assert_eq!(result["data"]["sandbox"]["active"], true);
     assert_eq!(result["data"]["project"], json!(room.project));
     assert!(client.call_tool(wish("exit", json!({}))).await.is_err());

@@ -259,7 +259,9 @@ fn a_job_of_a_persons_shell_is_one() {
     while std::fs::read_to_string(&at).unwrap() == before {
         std::thread::sleep(Duration::from_millis(20));
     }
+    let prompts = person.screen().matches("ready> ").count();
     person.presses("\u{3}");
+    person.sees_one_of(&[("ready> ", prompts + 1)]);
     person.presses("echo code-$?\n");
     person.sees("code-130");
     person.presses("exit\n");

@@ -36,9 +36,7 @@ pub(super) fn room_for(ledger: &Path) -> Check {
         let error = std::io::Error::from(errno);
         return Check::new(ID, TITLE, Status::Missing, format!("{shown} cannot be written ({error})"))
             .costs(cost)
-            .remedy(format!(
-                "sudo chown -R \"$(id -u)\" {shown}, or set RINGFENCE_HOME to a directory of yours"
-            ));
+            .remedy("set RINGFENCE_HOME to a directory of yours");
     }
     let free =
         rustix::fs::statvfs(place).map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));

@@ -3,9 +3,9 @@
 use ringfence_model::{Decision, visible};
 
 /// Ends whatever sequence is unfinished, and takes back what a program may have set: margins, attributes, character
-/// sets, colours, a hidden cursor, insert and origin mode, and modes in which the terminal itself sends bytes (mouse,
+/// sets, colours, a hidden cursor, insert mode, and modes in which the terminal itself sends bytes (mouse,
 /// focus, paste). The rest of the screen below is cleared.
-pub(super) const FRESH: &str = "\x18\x1b\\\x1b[!p\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x0f\x1b[?6l\x1b[4l\x1b[?7h\x1b[?25h\
+pub(super) const FRESH: &str = "\x18\x1b\\\x1b[!p\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x0f\x1b[4l\x1b[?7h\x1b[?25h\
     \x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b]104\x07\x1b]110\x07\x1b]111\x07\r\n\x1b[J";
 
 const BAR: &str = "\x1b[1;33m│\x1b[0m ";

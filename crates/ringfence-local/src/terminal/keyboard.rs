@@ -52,7 +52,7 @@ impl<'a> State<'a> {
             // A shell may have changed it while we were stopped.
             raw.apply_again();
         } else {
-            self.raw = RawTerminal::new(self.input).ok();
+            self.raw = RawTerminal::keeping_keys(self.input).ok();
         }
     }
 

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// No fence is forced; nothing gets in the way.
+    /// No fence at all: commands run with all rights of the caller. `unfenced` says so.
+    #[serde(alias = "unfenced")]
     Dev,
     /// A full fence, without network, with room for builds.
     #[default]
@@ -35,6 +36,7 @@ impl Profile {
     /// The profile of exactly that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
+        let name = if name == "unfenced" { "dev" } else { name };
         Self::ALL.into_iter().find(|profile| profile.name() == name)
     }
 }

@@ -65,18 +65,6 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A provider that nobody has.
-    #[must_use]
-    pub fn provider(name: &str, known: &[&str]) -> Self {
-        let near = super::words::closest(name, known.iter().copied());
-        let message = format!("there is no provider {name:?}; known are {}", known.join(", "));
-        let found = Self::error(DiagnosticKind::BadValue, message).key("provider");
-        match near {
-            Some(near) => found.suggest(format!("did you mean `{near}`?")),
-            None => found,
-        }
-    }
-
     pub(crate) fn error(kind: DiagnosticKind, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, kind, message)
     }

@@ -114,6 +114,24 @@ pub fn never_asked(file: &Path) -> Result<Vec<String>> {
     }
 }
 
+/// The agents that a file has a section for.
+pub fn agent_names(file: &Path) -> Result<Vec<String>> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(valid(file, &text)?.agents.unwrap_or_default().into_keys().collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(vec![]),
+        Err(error) => Err(failed("read", file, error)),
+    }
+}
+
+/// The provider that a file names.
+pub fn provider_named(file: &Path) -> Result<Option<String>> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(valid(file, &text)?.provider.value().map(Text::into_string)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", file, error)),
+    }
+}
+
 fn text_of(element: &CstNode) -> Option<String> {
     element.as_string_lit()?.decoded_value().ok()
 }

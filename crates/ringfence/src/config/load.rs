@@ -1,11 +1,13 @@
 //! All layers together: built-in < profile < user's file < agent's section < project's file (tighter only)
 //! < objects a program hands in < the call.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::config::{ConfigFile, Entry, Mode, Profile, SandboxConfig, Setting, aliases};
+use ringfence_model::config::{
+    ConfigFile, Entry, Mode, Profile, SandboxConfig, Setting, Strictness, aliases,
+};
 use ringfence_model::environment::holds_secret;
 use ringfence_model::{Error, ErrorKind, Result, RuleLayer, RuleSource};
 use serde_json::Value;
@@ -94,16 +96,6 @@ pub struct Loaded {
     /// The files that had a part in it.
     pub files: Vec<PathBuf>,
     pub(super) origins: BTreeMap<&'static str, RuleSource>,
-    /// The agents that have a section.
-    agents: BTreeSet<String>,
-}
-
-impl Loaded {
-    /// Whether some file has a section for this agent.
-    #[must_use]
-    pub fn knows_agent(&self, agent: &str) -> bool {
-        self.agents.contains(agent)
-    }
 }
 
 /// A file layer: what it says and where everything stands.
@@ -130,8 +122,6 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
         let section = layer?.config.agents.as_ref()?.get(options.agent?)?;
         Some((*section.0).clone())
     };
-    let sections = [user, project].into_iter().flatten().filter_map(|layer| layer.config.agents.as_ref());
-    let agents = sections.flat_map(|agents| agents.keys().cloned()).collect();
     let agent = agent_section(user);
     let project_agent = agent_section(project);
 
@@ -145,7 +135,8 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     let profile = choose_profile(&choosers, &projects);
     let mode = choose_mode(&choosers, &projects);
     // A repository must not be able to make itself unusable; where everything is to be strict, it is refused.
-    if profile == Profile::Prod
+    let strict = |layer: &&ConfigFile| layer.validation_strictness == Setting::Value(Strictness::Strict);
+    if (profile == Profile::Prod || choosers.iter().any(|layer| strict(layer)))
         && refuse
         && let Some(problem) = left_out.first()
     {
@@ -195,7 +186,7 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     merge.unset_variables(options);
 
     let Merge { config, origins, warnings } = merge;
-    Ok(Loaded { config, warnings, files, origins, agents })
+    Ok(Loaded { config, warnings, files, origins })
 }
 
 impl FileLayer {

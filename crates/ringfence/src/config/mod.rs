@@ -28,13 +28,13 @@ pub use check::{check, check_text, refuse_errors, schema};
 pub use diagnostic::{Diagnostic, DiagnosticKind, Severity};
 pub use expand::{EnvMap, Expanded, Expander};
 pub use grants::{
-    Change, add_never_ask, add_permanent_grant, never_asked, permanent_grants, remove_never_ask,
-    revoke_permanent_grant,
+    Change, add_never_ask, add_permanent_grant, agent_names, never_asked, permanent_grants, provider_named,
+    remove_never_ask, revoke_permanent_grant,
 };
 pub use load::{BadFile, HOME_VARIABLE, LoadOptions, Loaded, load, ringfence_home};
 pub use policy::{PolicyInputs, policy};
 pub use ringfence_model::config::*;
-pub use rules::add_rule;
+pub use rules::{add_rule, remove_rule};
 pub use show::Shown;
 #[doc(hidden)]
 pub use words::closest;

@@ -38,6 +38,29 @@ pub fn add_rule(file: &Path, list: List, rule: &str) -> Result<Change> {
     })
 }
 
+/// Removes a rule from a list of the user's file, however its examples are written; says how many there were.
+pub fn remove_rule(file: &Path, list: List, rule: &str) -> Result<usize> {
+    if !file.exists() {
+        return Ok(0);
+    }
+    let name = LISTS.into_iter().find(|(known, _)| *known == list).map_or("denylist", |(_, name)| name);
+    let plain = |text: &str| text.split(" # ").next().unwrap_or_default().trim().to_owned();
+    let mut removed = 0;
+    edit(file, |root| {
+        let section = root.object_value().and_then(|object| object.object_value("safety"));
+        let array = section.and_then(|section| section.array_value(name));
+        for element in array.iter().flat_map(|array| array.elements()) {
+            let text = element.as_string_lit().and_then(|text| text.decoded_value().ok());
+            if text.is_some_and(|text| plain(&text) == plain(rule)) {
+                element.remove();
+                removed += 1;
+            }
+        }
+        if removed > 0 { Change::Written } else { Change::Unchanged }
+    })?;
+    Ok(removed)
+}
+
 /// Problems of the rules of a file: those that cannot be read, and those whose examples do not hold.
 pub(super) fn check(root: &ast::Value<'_>, lines: &Lines<'_>) -> Vec<Diagnostic> {
     let Some(root) = root.as_object() else { return vec![] };

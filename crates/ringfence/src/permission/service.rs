@@ -16,6 +16,12 @@ pub trait ApprovalService: Send + Sync + std::fmt::Debug {
 
     /// The name of who answered, for the ledger.
     fn name(&self) -> &str;
+
+    /// Whether the person has to come from elsewhere to answer, and is waited for longer unless the configuration says how
+    /// long.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
 }
 
 /// Refuses everything: for runs that nobody watches.

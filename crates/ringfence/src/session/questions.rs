@@ -9,7 +9,7 @@ use ringfence_fence::approval::{Approval, AskAbout, Settled};
 use ringfence_fence::approve::{Approver, Question};
 use ringfence_fence::{BoxFuture, wait_for};
 use ringfence_ledger::Redact;
-use ringfence_model::config::Ask;
+use ringfence_model::config::{Ask, SafetyConfig};
 use ringfence_model::{Access, Decision, ErrorKind, Grant, GrantScope, visible};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ use super::event::SessionEvent;
 use super::recorder::{Call, Recorder};
 use crate::permission::{Answer, ApprovalService, ConfigFileKeeper, Permission};
 use crate::setup::Setup;
+
+/// How long a person is waited for who has to find a terminal first.
+const ELSEWHERE: Duration = Duration::from_secs(10 * 60);
 
 /// The origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -85,6 +88,8 @@ pub struct Questions {
     /// None: what needs a person is refused, and ends the run.
     service: Option<Arc<dyn ApprovalService>>,
     timeout: Duration,
+    /// Somebody wrote down how long to wait.
+    is_timeout_chosen: bool,
     /// Which refusals of the fence become questions; none: nothing is asked at all.
     about: Option<AskAbout>,
     keeper: ConfigFileKeeper,
@@ -121,6 +126,8 @@ impl Questions {
         Self {
             service,
             timeout: Duration::from_millis(config.safety.approval_timeout_ms),
+            is_timeout_chosen: config.safety.approval_timeout_ms
+                != SafetyConfig::default().approval_timeout_ms,
             about: match config.ask {
                 Ask::Never => None,
                 Ask::DenyOnly => Some(AskAbout::DenyList),
@@ -156,7 +163,7 @@ impl Questions {
     pub fn ask(&self, mut permission: Permission, call: &Call) -> Outcome {
         permission.call.clone_from(&call.id);
         permission.session = self.recorder.session().map(str::to_owned);
-        permission.timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        permission.timeout_ms = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
         if let Some(known) = self.known(&permission, call) {
             return known;
         }
@@ -175,6 +182,12 @@ impl Questions {
         let (outcome, by) = self.answered(&permission);
         self.settle(&permission, call, &outcome, &by);
         outcome
+    }
+
+    /// How long an answer is waited for.
+    fn patience(&self) -> Duration {
+        let is_elsewhere = self.service.as_ref().is_some_and(|service| service.is_elsewhere());
+        if is_elsewhere && !self.is_timeout_chosen { ELSEWHERE } else { self.timeout }
     }
 
     fn known(&self, permission: &Permission, call: &Call) -> Option<Outcome> {
@@ -205,7 +218,7 @@ impl Questions {
             let answer = Answer::deny("there is nobody to ask");
             return (Outcome { answer, reason: Reason::NoProvider }, "nobody".to_owned());
         };
-        let outcome = match wait_for(service.ask(permission), self.timeout) {
+        let outcome = match wait_for(service.ask(permission), permission.timeout()) {
             // An answer that was not offered allows nothing.
             Some(answer)
                 if !permission.options.contains(&answer.decision)
@@ -392,7 +405,7 @@ impl Questions {
             approver: Arc::new(Live(Arc::clone(self))),
             about: self.about?,
             // The time is kept here; this is only a net below it.
-            timeout: self.timeout + Duration::from_secs(5),
+            timeout: self.timeout.max(ELSEWHERE) + Duration::from_secs(5),
             on_settled: self.problems(),
         })
     }

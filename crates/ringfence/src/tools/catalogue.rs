@@ -41,12 +41,13 @@ pub fn all() -> Vec<ToolSpec> {
         spec::<args::Bash>(
             "bash",
             Effect::Executes,
-            "Run a command in a sandboxed shell that keeps its state.",
+            "Run a command in a sandboxed shell that keeps its state: the project is writable, the home directory and /tmp \
+             are private, and there is no network unless it was configured.",
         ),
         spec::<args::RunCode>(
             "run_code",
             Effect::Executes,
-            "Run code in the sandbox; lists the files it made.",
+            "Run code in the sandbox, without network; lists the files it made.",
         ),
         spec::<args::Jobs>(
             "jobs",

@@ -94,12 +94,6 @@ impl Tools {
         self.workplace.assurance()
     }
 
-    /// What whoever works with the tools should know before it tries.
-    #[must_use]
-    pub fn inside(&self) -> String {
-        self.shared.core.setup().inside()
-    }
-
     /// The directory that the tools work in.
     #[must_use]
     pub fn workspace(&self) -> &Path {

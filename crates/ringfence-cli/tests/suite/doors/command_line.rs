@@ -197,8 +197,9 @@ impl Typist {
             Ok((screen, _)) => ended_with(&screen),
             Err(screen) => return Seen::closed(screen),
         };
-        // A person who types is advised, and what they typed runs: the advice is the verdict.
-        let outcome = if screen.contains("advice: an agent would") {
+        // A person who types is advised, or asked whether they meant it: that is the verdict.
+        let asked = asked - screen.matches("\u{1b}[0m an agent would be refused this").count();
+        let outcome = if screen.contains("an agent would") {
             Outcome::Refused
         } else if step.answer == Some(Answer::Abort) && screen.contains("Terminated") {
             // The command ends, and the shell stays.
