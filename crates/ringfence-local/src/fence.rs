@@ -58,7 +58,7 @@ impl LocalFence {
     pub fn prepare(options: CreateOptions) -> Result<Self> {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
-        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
+        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd, &host.home)?;
         let local = options.provider_options.local()?;
         let precision = local.precision;
         let launch_options = LaunchOptions::new(local)?;
@@ -236,6 +236,8 @@ impl LocalFence {
             blocked_reason,
             blocked_resource,
             violations,
+            runs_later: vec![],
+            changed_remotes: vec![],
             timed_out: outcome.timed_out,
             truncated,
             restarted: false,

@@ -14,28 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::PathPattern;
-use ringfence_model::policy::Filesystem;
+use ringfence_model::policy::{BUILT_DIRECTORIES, Filesystem};
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
 pub use roots_own::{closed_to_others, is_wanted};
-
-/// Not entered; see the module's documentation.
-const SKIPPED: [&str; 14] = [
-    "node_modules",
-    "target",
-    "objects",
-    "__pycache__",
-    ".venv",
-    "venv",
-    ".tox",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".gradle",
-    ".m2",
-    "bower_components",
-    ".terraform",
-    ".next",
-];
 
 /// What one walk found, each path once.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -150,7 +132,8 @@ impl Walk<'_> {
             // Some file systems do not tell the type; opening as a directory will.
             let enter = matches!(kind, FileType::Directory | FileType::Unknown)
                 && !matched
-                && !SKIPPED.iter().any(|skipped| skipped.as_bytes() == name);
+                && name != b"objects"
+                && !BUILT_DIRECTORIES.iter().any(|skipped| skipped.as_bytes() == name);
             if enter {
                 subdirectories.push(name.to_owned());
             }

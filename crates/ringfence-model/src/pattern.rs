@@ -139,6 +139,14 @@ impl PathPattern {
         behind.into_iter().map(rest).collect()
     }
 
+    /// How many names follow `**`, which stands for any directory; none where nothing does.
+    #[must_use]
+    pub fn names_after_depth(&self) -> Option<usize> {
+        let parts: Vec<&[u8]> = self.glob_components().collect();
+        let depth = parts.iter().rposition(|part| *part == b"**")?;
+        Some(parts.len() - depth - 1)
+    }
+
     /// How specific the pattern is: the number of components that are not `**`. More beats fewer
     /// between two rules of one kind; a plain path beats a glob of the same depth.
     #[must_use]

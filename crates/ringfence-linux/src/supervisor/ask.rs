@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use super::caller_ids::umask;
 use super::mount_grant::{Namespaces, Prepared};
+use super::settings::SettingsDesk;
 use super::{network, notif};
 
 /// Who is asked, and who hears what came of it.
@@ -38,6 +39,10 @@ pub trait Ask: Send + Sync {
     /// The person wants what asked to end. True when nothing of it goes on any more, so that a call that still waits can
     /// be answered; else the whole run is being ended, and no answer may come before.
     fn abort(&self) -> bool;
+
+    /// Calls that waited can go on: whoever serves the sandbox shall take them up
+    /// ([`Supervisor::resume`](super::Supervisor::resume)).
+    fn wake(&self);
 
     /// Which turn this is. Refusals, and what was allowed once, hold in the turn in which they were decided.
     fn turn(&self) -> u64 {
@@ -109,7 +114,8 @@ impl Book {
 /// The questions of one run and their answers.
 #[derive(Clone)]
 pub(super) struct Desk {
-    ask: Arc<dyn Ask>,
+    pub(super) ask: Arc<dyn Ask>,
+    pub(super) settings: SettingsDesk,
     /// Of the sandbox, once they are known.
     namespaces: Arc<OnceLock<Option<Namespaces>>>,
     book: Arc<Mutex<Book>>,
@@ -119,7 +125,13 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(ask: Arc<dyn Ask>) -> Self {
-        Self { ask, namespaces: Arc::default(), book: Arc::default(), settling: Arc::default() }
+        Self {
+            ask,
+            settings: SettingsDesk::default(),
+            namespaces: Arc::default(),
+            book: Arc::default(),
+            settling: Arc::default(),
+        }
     }
 
     /// Waits until every decision that was made is recorded. Questions nobody has answered are not waited for.
@@ -131,7 +143,12 @@ impl Desk {
         }
     }
 
-    fn add_settling(&self, by: isize) {
+    /// Which turn this is.
+    pub(super) fn turn(&self) -> u64 {
+        self.ask.turn()
+    }
+
+    pub(super) fn add_settling(&self, by: isize) {
         let (count, changed) = &*self.settling;
         let mut count = count.locked();
         *count = count.saturating_add_signed(by);

@@ -7,7 +7,7 @@ use crate::seccomp::DenyEntry;
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, Violation, ViolationKind};
 
 /// A refusal, before it is put into words.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Denial {
     pub(super) operation: Operation,
     pub(super) resource: Resource,
@@ -16,7 +16,7 @@ pub(super) struct Denial {
     pub(super) rule: Option<(String, ringfence_model::RuleSource)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Resource {
     Path(PathBuf),
     Address(String),

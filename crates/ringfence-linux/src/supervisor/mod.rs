@@ -12,12 +12,11 @@
 
 mod ask;
 mod attribute;
-mod bare;
 mod binding;
 mod call;
 mod caller_ids;
 mod describe;
-mod git_config;
+mod git;
 mod handover;
 mod host_lookup;
 mod judge_change;
@@ -35,6 +34,7 @@ mod question;
 mod reading;
 mod removal;
 mod report_once;
+mod settings;
 mod shared;
 mod socket_table;
 mod target;
@@ -54,7 +54,6 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use ask::Ask;
-pub use git_config::is_harmless as is_harmless_git_config;
 pub use report_once::Reporter;
 pub use shared::Shared;
 pub use tripwire::Tripwire;
@@ -120,8 +119,13 @@ pub struct Supervisor<'a> {
     powers: caller_ids::Powers,
     umask: caller_ids::Umask,
     own: removal::Own,
+    settings: settings::Settings,
     /// The last verdict was that policy allows it, and not that somebody else refuses it anyway.
     allowed: std::cell::Cell<bool>,
+    /// What is made is protected and may be made all the same.
+    excused: std::cell::Cell<bool>,
+    /// What is made makes a directory one of git's.
+    became: std::cell::Cell<bool>,
 }
 
 impl std::fmt::Debug for Supervisor<'_> {
@@ -181,7 +185,10 @@ impl<'a> Supervisor<'a> {
             powers: caller_ids::Powers::of_this_thread(),
             umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
+            settings: settings::Settings::default(),
             allowed: std::cell::Cell::new(false),
+            excused: std::cell::Cell::new(false),
+            became: std::cell::Cell::new(false),
         }
     }
 
@@ -212,6 +219,10 @@ impl<'a> Supervisor<'a> {
     /// Takes one call and answers it.
     pub fn serve(&mut self, listener: BorrowedFd<'_>) {
         let Ok(notification) = notif::receive(listener) else { return };
+        self.attend(listener, notification);
+    }
+
+    fn attend(&mut self, listener: BorrowedFd<'_>, notification: Notification) {
         self.handover.meet(notification.tid);
         let answer = self.judge(listener, &notification);
         // An answer that cannot be delivered belongs to a caller that is gone.
@@ -230,7 +241,7 @@ impl<'a> Supervisor<'a> {
                 self.reporter.tell(describe::refused_call(notification.tid, entry));
                 notif::refuse(listener, notification.id, Errno::PERM)
             }
-            Answer::Deny(denial) => match self.ask(listener, &notification, denial) {
+            Answer::Deny(denial) => match self.ask_about(listener, &notification, denial) {
                 Some(violation) => {
                     self.cover_again(notification.tid, &violation);
                     self.reporter.tell(violation);
@@ -263,6 +274,8 @@ impl<'a> Supervisor<'a> {
         (self.source, self.unnamed) = (None, notification.linked_descriptor());
         self.reader = None;
         self.allowed.set(false);
+        self.excused.set(false);
+        self.became.set(false);
         if let Call::Other | Call::Socket | Call::Create { operation: Operation::Create, .. } = call
             && let Some(entry) = seccomp::refusal(notification.nr, &notification.args)
         {
@@ -420,7 +433,7 @@ impl<'a> Supervisor<'a> {
         let at_home = self.refused_at_home(path, access);
         let (path, decision) = match &at_home {
             Some((path, decision)) => (path.as_path(), *decision),
-            None => (path, self.policy.decide(path, access)),
+            None => (path, self.decide(path, access)),
         };
         self.allowed.set(decision.allowed());
         match decision.outcome {

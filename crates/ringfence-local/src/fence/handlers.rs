@@ -69,6 +69,8 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
     }
 
     fn cancelled(&mut self) -> bool {
+        self.asker.iter().for_each(|asker| asker.is_heard());
+        self.supervisor.resume();
         self.asker.is_some_and(Asker::aborted)
     }
 }
