@@ -275,6 +275,53 @@ fn named(setting: &Setting) -> String {
     }
 }
 
+/// A file that a config names, in the way of a person who wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// The key, as a person would write it.
+    pub key: String,
+    /// As it is written; relative to the files of the repository, or to the config for one that is included.
+    pub path: String,
+    pub from: From,
+    /// git takes what is there for what it runs, or is told; a program must be there to be run.
+    pub must_exist: bool,
+}
+
+/// Where a relative path begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    Files,
+    Config,
+}
+
+/// The files that git would read or run because the config says so.
+#[must_use]
+pub fn named_files(text: &str) -> Vec<Named> {
+    let settings = parse(text).unwrap_or_default();
+    let of = |setting: &Setting| -> Vec<Named> {
+        let key = named(setting);
+        let one = |path: &str, from, must_exist| Named {
+            key: key.clone(),
+            path: path.to_owned(),
+            from,
+            must_exist,
+        };
+        match setting.name().as_str() {
+            "include.path" | "includeif.path" => vec![one(setting.value(), From::Config, false)],
+            "core.hookspath" | "core.attributesfile" | "init.templatedir" => {
+                vec![one(setting.value(), From::Files, false)]
+            }
+            _ if is_harmless(Place::Repository, setting) => vec![],
+            // Any of its words may be the program, or what the program runs.
+            _ => {
+                let words = setting.value().split(|c: char| c.is_whitespace() || "!\"'`;&|()=".contains(c));
+                words.filter(|word| word.contains('/')).map(|word| one(word, From::Files, true)).collect()
+            }
+        }
+    };
+    settings.iter().flat_map(of).collect()
+}
+
 /// All settings in their order; none when git would not read it, or we do not.
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<Setting>> {
@@ -516,6 +563,20 @@ mod tests {
             judge(Place::Repository, Some(&partial(old)), &format!("{}[user]\n\tname = x\n", partial(old))),
             Ok(vec![])
         );
+    }
+
+    #[test]
+    fn what_a_config_names_is_known() {
+        let text = "[core]\n\thooksPath = .hooks\n\tfsmonitor = \"./tools/watch --x\"\n[include]\n\tpath = ../more\n[alias]\n\tx = \"!sh scripts/a.sh\"\n[user]\n\tname = a/b\n";
+        let named: Vec<(String, From, bool)> =
+            named_files(text).into_iter().map(|named| (named.path, named.from, named.must_exist)).collect();
+        let want = [
+            (".hooks", From::Files, false),
+            ("./tools/watch", From::Files, true),
+            ("../more", From::Config, false),
+            ("scripts/a.sh", From::Files, true),
+        ];
+        assert_eq!(named, want.map(|(path, from, exists)| (path.to_owned(), from, exists)));
     }
 
     #[test]

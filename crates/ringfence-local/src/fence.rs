@@ -65,6 +65,7 @@ impl LocalFence {
         let Completed { mut policy, .. } = complete::complete(options.policy, &cwd, &host);
         let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         scan::add_rules(&mut policy.filesystem, &found);
+        crate::git::protect_named(&mut policy.filesystem, &found, &host.home);
         let limits = LimitPlan::new(&policy.limits);
         let inputs = PlanInputs { host, cwd, policy, found, precision, limits, options: launch_options };
         let selection = Selection::new(&inputs, &prefork::one::build)?;

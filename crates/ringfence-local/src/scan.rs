@@ -161,15 +161,19 @@ impl Walk<'_> {
             self.found.sockets.push(path.to_owned());
             return true;
         }
+        let is_known = |name: &[u8]| self.names.binary_search(&name).is_ok();
+        let in_other_case = name.iter().any(u8::is_ascii_uppercase) && is_known(&name.to_ascii_lowercase());
         let interesting =
-            self.names.binary_search(&name).is_ok() || self.wild.iter().any(|pattern| pattern.covers(path));
+            is_known(name) || in_other_case || self.wild.iter().any(|pattern| pattern.covers(path));
         if !interesting {
             return false;
         }
         let matches = |rules: &[ringfence_model::PathRule]| {
             rules.iter().any(|rule| rule.path.is_glob() && rule.path.covers(path))
         };
-        if matches(&self.fs.deny) {
+        let is_denied_so =
+            |rule: &ringfence_model::PathRule| rule.is_about_names() && rule.path.covers_in_other_case(path);
+        if matches(&self.fs.deny) || (in_other_case && self.fs.deny.iter().any(is_denied_so)) {
             self.found.denied.push(path.to_owned());
             return true;
         }

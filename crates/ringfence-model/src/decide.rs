@@ -109,6 +109,10 @@ impl Filesystem {
         if let Some(rule) = most_specific(&self.deny, path, &pairs) {
             return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
         }
+        let in_other_case = |rule: &&PathRule| rule.is_about_names() && rule.path.covers_in_other_case(path);
+        if let Some(rule) = self.deny.iter().find(in_other_case) {
+            return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
+        }
         let holds = |rule: &&PathRule| settings == Settings::Kept || !rule.runs_later();
         if access == Access::Write
             && let Some(rule) = most_specific(self.protect.iter().filter(holds), path, &pairs)
@@ -237,6 +241,18 @@ mod tests {
         ] {
             assert_eq!(policy.decide(Path::new(path), access).outcome, want, "{access} {path}");
         }
+    }
+
+    #[test]
+    fn a_denied_name_is_denied_in_every_case() {
+        let policy = Filesystem {
+            deny: rules(&["/p/P/**/.env", "/p/**/.ssh/id"]),
+            allow_write: rules(&["/p"]),
+            ..Filesystem::default()
+        };
+        let read = |path: &str| policy.decide(Path::new(path), Access::Read).allowed();
+        assert!(!read("/p/P/.ENV") && !read("/p/P/a/.Env/x") && !read("/p/P/.env"));
+        assert!(read("/p/.ENV") && read("/p/P/.ENVOY") && read("/p/P/ENV"));
     }
 
     #[test]

@@ -15,6 +15,8 @@ for_every_launcher! {
     configs_change_by_harmless_keys_only,
     git_works_as_everywhere,
     an_empty_directory_of_hooks_can_be_made,
+    what_the_persons_config_names_is_protected,
+    denied_names_are_denied_in_every_case,
 }
 
 const PROGRAM: &str = "fsmonitor = \"touch $RAN; true\"";
@@ -248,4 +250,33 @@ async fn the_tools_of_a_server_know_git_directories_too() {
     assert_eq!(moved["ok"], false, "{moved}");
     client.cancel().await.unwrap();
     assert!(!runs_something(&project));
+}
+
+fn what_the_persons_config_names_is_protected(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write("../.gitconfig", "[core]\n\tattributesFile = conf/attributes\n");
+    room.write("tools/watch", "#!/bin/sh\n");
+    room.write("ours/pre-commit", "#!/bin/sh\n");
+    host(
+        &room.project,
+        "git init -q .; git config core.hooksPath ours; git config include.path ../conf/more; git config core.fsmonitor './tools/watch --quick'",
+    );
+    let ran = room.fenced(
+        "for f in ours/pre-commit ours/post-checkout conf/more conf/attributes tools/watch; do mkdir -p conf; echo evil > $f; done
+        mv ours o; mv tools t; rm ours/pre-commit; ln -s x conf/more; mkdir e; touch e/more; mv e/more conf/more; echo fine > tools/other; false",
+    );
+    assert_eq!(
+        host(&room.project, "cat ours/* tools/*; grep -rl evil . || true; ls conf"),
+        "#!/bin/sh\nfine\n#!/bin/sh\n",
+        "{ran:?}"
+    );
+    assert!(ran.json["violations"].to_string().contains("named by git's core.hookspath"), "{ran:?}");
+}
+
+fn denied_names_are_denied_in_every_case(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write(".ENV", "canary");
+    room.write("a/.Env", "canary");
+    let ran = room.fenced("cat .ENV a/.Env; (cd a; cat .Env); cp .ENV x; cat x; false");
+    assert!(ran.blocked && !ran.stdout.contains("canary"), "{ran:?}");
 }
