@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence::config::builtin::{self, Row};
+use ringfence::config::builtin;
+use ringfence::config::runs_later::RUNS_LATER;
 use ringfence::model::{
     Access, DenyReason, Filesystem, Grant, PathDecision, PathOutcome, PathRule, Policy, Result, RuleLayer,
     RuleSource,
@@ -279,14 +280,16 @@ fn built_in_reason(rule: &PathRule, home: &Path) -> Option<&'static str> {
     }
     let platform = builtin::Platform::current();
     let rows = platform.deny().iter().copied().flatten().chain(builtin::PROTECT).chain(platform.private());
+    let rows = rows.map(|row| (row.path, row.reason));
+    let later = RUNS_LATER.iter().map(|row| (row.path, row.reason));
     let syntax = rule.path.to_syntax();
-    let is = |row: &&Row| match row.path.strip_prefix("~/") {
+    let is = |(path, _): &(&str, &str)| match path.strip_prefix("~/") {
         Some(below) => home.join(below).to_str() == Some(&syntax),
         // A rule for every depth is anchored in each tree of the user.
-        None if row.path.starts_with("**/") => syntax.ends_with(row.path),
-        None => row.path == syntax,
+        None if path.starts_with("**/") => syntax.ends_with(path),
+        None => *path == syntax,
     };
-    rows.into_iter().find(is).map(|row| row.reason)
+    rows.chain(later).find(is).map(|(_, reason)| reason)
 }
 
 /// The path as it can be typed into a shell.

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use ringfence::model::{Error, ErrorKind, ExecResult, Violation, ViolationKind, visible};
+use ringfence::model::{DenyReason, Error, ErrorKind, ExecResult, Violation, ViolationKind, visible};
 
 /// Ringfence itself failed.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -79,11 +79,22 @@ pub(crate) fn refusals(result: &ExecResult, dropped: &[Violation]) {
     for violation in violations().filter(is_limit) {
         say(&format!("limit: {}", visible(&violation.message)));
     }
-    if !result.blocked {
-        return;
+    if !result.runs_later.is_empty() {
+        let named: Vec<String> = result.runs_later.iter().take(MOST).map(|path| visible(path)).collect();
+        let more = result.runs_later.len() - named.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        say(&format!("these files run later: {}{more}", named.join(", ")));
     }
-    let refused: Vec<&Violation> =
-        violations().filter(|violation| violation.blocked && !is_limit(violation)).collect();
+    for remote in &result.changed_remotes {
+        say(&format!("note: {}", visible(remote)));
+    }
+    // A command that goes on after a refusal may end well, and what was protected was tried all the same.
+    let is_worth_telling =
+        |violation: &&Violation| result.blocked || violation.reason == Some(DenyReason::Protected);
+    let refused: Vec<&Violation> = violations()
+        .filter(|violation| violation.blocked && !is_limit(violation))
+        .filter(is_worth_telling)
+        .collect();
     for violation in refused.iter().take(MOST) {
         say(&format!("blocked: {}", visible(&violation.message)));
     }

@@ -32,9 +32,14 @@ mod suite {
     pub(crate) mod fence_early;
     pub(crate) mod fence_everyday;
     pub(crate) mod fence_faults;
+    #[cfg(all(feature = "mcp", target_os = "linux"))]
+    pub(crate) mod fence_git;
     pub(crate) mod fence_grants;
     pub(crate) mod fence_invisible;
     pub(crate) mod fence_nursery;
+    #[cfg(all(feature = "mcp", target_os = "linux"))]
+    pub(crate) mod fence_oracle;
+    pub(crate) mod fence_settings;
     pub(crate) mod fence_signals;
     pub(crate) mod fence_support;
     pub(crate) mod fence_tripwire;

@@ -44,7 +44,12 @@ impl Asker {
         std::mem::take(&mut *self.refused.locked())
     }
 
-    /// Becomes readable when the person wants the run to end.
+    /// Whoever was woken has heard it.
+    pub(crate) fn is_heard(&self) {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+    }
+
+    /// Becomes readable when the person wants the run to end, or has allowed something that waits.
     pub(crate) fn wake(&self) -> rustix::fd::BorrowedFd<'_> {
         rustix::fd::AsFd::as_fd(&self.wake)
     }
@@ -112,12 +117,16 @@ impl Ask for Asker {
         (self.approval.approver.turn() << 32) | self.foreground()
     }
 
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
     fn abort(&self) -> bool {
         if self.approval.approver.abort() {
             return true;
         }
         self.aborted.store(true, Ordering::Release);
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        Ask::wake(self);
         false
     }
 }

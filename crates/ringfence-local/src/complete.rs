@@ -94,7 +94,7 @@ pub(crate) fn complete_for(system: &System, mut policy: Policy, project: &Path, 
 }
 
 /// What no local fence can hold.
-pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Result<()> {
+pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path, home: &Path) -> Result<()> {
     if policy.network.allow_network {
         return Err(Error::new(
             ErrorKind::SandboxDenied,
@@ -106,6 +106,12 @@ pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Res
     refuse_too_little_memory(&policy.limits)?;
     if cwd.parent().is_none() {
         return Err(Error::new(ErrorKind::SandboxDenied, "the project cannot be the root directory")
+            .hint("start in the project's own directory, or name it with --project"));
+    }
+    // The homes of everybody, or all but one part of the system.
+    if home.starts_with(cwd) && home != cwd {
+        let message = format!("the project cannot be {}: the home directory is in it", cwd.display());
+        return Err(Error::new(ErrorKind::SandboxDenied, message)
             .hint("start in the project's own directory, or name it with --project"));
     }
     Ok(())

@@ -66,7 +66,7 @@ impl LocalFence {
     pub fn prepare(options: CreateOptions) -> Result<Self> {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
-        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
+        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd, &host.home)?;
         let local = options.provider_options.local()?;
         let precision = local.precision;
         let launch_options = LaunchOptions::new(local)?;
@@ -74,6 +74,7 @@ impl LocalFence {
         let users = Users::show_own(&mut policy.filesystem);
         let found = scan::scan(&policy.filesystem, &scan::roots(&policy.filesystem));
         scan::add_rules(&mut policy.filesystem, &found);
+        crate::git::protect_named(&mut policy.filesystem, &found, &host.home);
         let limits = LimitPlan::new(&policy.limits, &host.home);
         let inputs =
             PlanInputs { host, cwd, policy, users, found, precision, limits, options: launch_options };
@@ -262,6 +263,8 @@ impl LocalFence {
             blocked_reason,
             blocked_resource,
             violations,
+            runs_later: vec![],
+            changed_remotes: vec![],
             timed_out: outcome.timed_out,
             truncated,
             restarted: false,

@@ -14,28 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::PathPattern;
-use ringfence_model::policy::Filesystem;
+use ringfence_model::policy::{BUILT_DIRECTORIES, Filesystem};
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
 pub use roots_own::{closed_to_others, is_wanted};
-
-/// Not entered; see the module's documentation.
-const SKIPPED: [&str; 14] = [
-    "node_modules",
-    "target",
-    "objects",
-    "__pycache__",
-    ".venv",
-    "venv",
-    ".tox",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".gradle",
-    ".m2",
-    "bower_components",
-    ".terraform",
-    ".next",
-];
 
 /// What one walk found, each path once.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -150,7 +132,8 @@ impl Walk<'_> {
             // Some file systems do not tell the type; opening as a directory will.
             let enter = matches!(kind, FileType::Directory | FileType::Unknown)
                 && !matched
-                && !SKIPPED.iter().any(|skipped| skipped.as_bytes() == name);
+                && name != b"objects"
+                && !BUILT_DIRECTORIES.iter().any(|skipped| skipped.as_bytes() == name);
             if enter {
                 subdirectories.push(name.to_owned());
             }
@@ -178,15 +161,19 @@ impl Walk<'_> {
             self.found.sockets.push(path.to_owned());
             return true;
         }
+        let is_known = |name: &[u8]| self.names.binary_search(&name).is_ok();
+        let in_other_case = name.iter().any(u8::is_ascii_uppercase) && is_known(&name.to_ascii_lowercase());
         let interesting =
-            self.names.binary_search(&name).is_ok() || self.wild.iter().any(|pattern| pattern.covers(path));
+            is_known(name) || in_other_case || self.wild.iter().any(|pattern| pattern.covers(path));
         if !interesting {
             return false;
         }
         let matches = |rules: &[ringfence_model::PathRule]| {
             rules.iter().any(|rule| rule.path.is_glob() && rule.path.covers(path))
         };
-        if matches(&self.fs.deny) {
+        let is_denied_so =
+            |rule: &ringfence_model::PathRule| rule.is_about_names() && rule.path.covers_in_other_case(path);
+        if matches(&self.fs.deny) || (in_other_case && self.fs.deny.iter().any(is_denied_so)) {
             self.found.denied.push(path.to_owned());
             return true;
         }

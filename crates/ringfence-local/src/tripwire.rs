@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use ringfence_linux::supervisor::is_harmless_git_config;
+use ringfence_git::config::is_harmless_text;
 use ringfence_model::now_ms;
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Operation, Severity, Violation, ViolationKind};
@@ -28,7 +28,7 @@ pub(crate) fn appeared(fs: &Filesystem, before: &Found, roots: &[&Path]) -> Vec<
 fn is_gits_own(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "config")
         && path.symlink_metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() < 64 * 1024)
-        && std::fs::read_to_string(path).is_ok_and(|text| is_harmless_git_config(&text))
+        && std::fs::read_to_string(path).is_ok_and(|text| is_harmless_text(&text))
 }
 
 fn violation(fs: &Filesystem, path: &Path) -> Violation {

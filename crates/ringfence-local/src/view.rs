@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_linux::fuse::{self as trap, Trap};
-use ringfence_linux::landlock::Rights;
+use ringfence_linux::landlock::{self, Rights};
 use ringfence_linux::plan::{BindAccess, LandlockRule, MountStep};
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result};
@@ -402,10 +402,15 @@ impl View {
         paths.sort_unstable_by(|a, b| in_order(a, b));
         paths.dedup();
         let mut pinned: Vec<PathBuf> = Vec::new();
+        // Where nobody else can change anything.
+        let by_supervisor = supervised && landlock::abi() > 0;
         for path in paths {
             let Some((outer, node)) = nearest(placed, path) else { continue };
             let exists = if names.lack(path) { None } else { path.symlink_metadata().ok() };
+            // A person may allow a change of settings, which is then made by the supervisor.
+            let by_verdict = by_supervisor && fs.settings_of(path).is_some();
             match (node, exists) {
+                (Node::ReadWrite, Some(_)) if by_verdict => self.fixed.push(path.to_owned()),
                 (Node::ReadWrite, Some(metadata)) if !metadata.is_symlink() => {
                     // A directory that is mounted on cannot be renamed away. Nor can those above it: by the
                     // supervisor's verdict, or, without one, by being mounted on too.

@@ -72,33 +72,61 @@ pub enum DenyReason {
     Unlisted,
 }
 
+/// Whether rules about settings hold; see [`PathRule::runs_later`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settings {
+    Kept,
+    Work,
+}
+
 impl Filesystem {
     /// Decides about `path`, which must be absolute, without `.` and `..`, and with its symlinks
     /// resolved by the caller.
     #[must_use]
     pub fn decide(&self, path: &Path, access: Access) -> PathDecision<'_> {
+        self.decide_about(path, access, Settings::Kept)
+    }
+
+    /// As [`decide`](Self::decide), where settings are the work and protected by no rule about them.
+    #[must_use]
+    pub fn decide_as_work(&self, path: &Path, access: Access) -> PathDecision<'_> {
+        self.decide_about(path, access, Settings::Work)
+    }
+
+    fn decide_about(&self, path: &Path, access: Access, settings: Settings) -> PathDecision<'_> {
         let by_rule = |outcome, rule| PathDecision { outcome, rule: Some(rule), grant: None };
         let pairs = BytePairs::of(path.as_os_str().as_bytes());
 
         if let Some(grant) = self.grants.iter().find(|grant| grant.covers(path, access)) {
             return PathDecision { outcome: PathOutcome::Allowed, rule: None, grant: Some(grant) };
         }
-        if let Some(rule) = most_specific(&self.deny, path, &pairs) {
-            return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
-        }
-        if access == Access::Write
-            && let Some(rule) = most_specific(&self.protect, path, &pairs)
-        {
-            return by_rule(PathOutcome::Denied(DenyReason::Protected), rule);
-        }
         let private = most_specific(&self.private, path, &pairs);
         let beats_private = |rule: &&PathRule| {
             private.is_none_or(|private| rule.path.specificity() >= private.path.specificity())
         };
-        if let Some(rule) = most_specific(&self.allow_write, path, &pairs).filter(beats_private) {
+        let allow_write = || most_specific(&self.allow_write, path, &pairs).filter(beats_private);
+        let allow_read = || most_specific(&self.allow_read, path, &pairs).filter(beats_private);
+        if let Some(rule) = most_specific(&self.deny, path, &pairs) {
+            return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
+        }
+        let in_other_case = |rule: &&PathRule| rule.is_about_names() && rule.path.covers_in_other_case(path);
+        if let Some(rule) = self.deny.iter().find(in_other_case) {
+            return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
+        }
+        let holds = |rule: &&PathRule| settings == Settings::Kept || !rule.runs_later();
+        if access == Access::Write
+            && let Some(rule) = most_specific(self.protect.iter().filter(holds), path, &pairs)
+        {
+            // What is made in a place of the sandbox's own ends with it: nobody can run it later.
+            let ends = || private.is_some() && allow_write().or_else(allow_read).is_none();
+            if !(rule.is_about_later() && ends()) {
+                return by_rule(PathOutcome::Denied(DenyReason::Protected), rule);
+            }
+        }
+        if let Some(rule) = allow_write() {
             return by_rule(PathOutcome::Allowed, rule);
         }
-        if let Some(rule) = most_specific(&self.allow_read, path, &pairs).filter(beats_private) {
+        if let Some(rule) = allow_read() {
             let outcome = match access {
                 Access::Read | Access::Execute => PathOutcome::Allowed,
                 Access::Write => PathOutcome::Denied(DenyReason::ReadOnly),
@@ -119,6 +147,29 @@ impl Filesystem {
 }
 
 impl Filesystem {
+    /// The rule about settings that alone protects `path`, and the directory whose settings they are: what tools look
+    /// for is named from there. None where nothing protects it, or something else does too.
+    #[must_use]
+    pub fn settings_of<'a>(&self, path: &'a Path) -> Option<(&PathRule, &'a Path)> {
+        let pairs = BytePairs::of(path.as_os_str().as_bytes());
+        let mut found: Option<(&PathRule, &'a Path)> = None;
+        for rule in self.protect.iter().filter(|rule| rule.path.covers_with(path, &pairs)) {
+            if !rule.runs_later() {
+                return None;
+            }
+            let top = path.ancestors().take_while(|above| rule.path.covers(above)).last()?;
+            let owner = match rule.path.names_after_depth() {
+                Some(names) => top.ancestors().nth(names)?,
+                None => Path::new("/"),
+            };
+            // Settings within settings are those of the outer directory.
+            if found.is_none_or(|(_, known)| known.starts_with(owner)) {
+                found = Some((rule, owner));
+            }
+        }
+        found
+    }
+
     fn leads_to_something_shown(&self, path: &Path) -> Option<&PathRule> {
         let below = |rule: &&PathRule| rule.path.as_literal().is_some_and(|shown| shown.starts_with(path));
         self.allow_write.iter().chain(&self.allow_read).chain(&self.private).find(below)
@@ -138,8 +189,15 @@ impl Grant {
     }
 }
 
-fn most_specific<'a>(rules: &'a [PathRule], path: &Path, pairs: &BytePairs) -> Option<&'a PathRule> {
-    rules.iter().filter(|rule| rule.path.covers_with(path, pairs)).max_by_key(|rule| rule.path.specificity())
+fn most_specific<'a>(
+    rules: impl IntoIterator<Item = &'a PathRule>,
+    path: &Path,
+    pairs: &BytePairs,
+) -> Option<&'a PathRule> {
+    rules
+        .into_iter()
+        .filter(|rule| rule.path.covers_with(path, pairs))
+        .max_by_key(|rule| rule.path.specificity())
 }
 
 #[cfg(test)]
@@ -183,6 +241,18 @@ mod tests {
         ] {
             assert_eq!(policy.decide(Path::new(path), access).outcome, want, "{access} {path}");
         }
+    }
+
+    #[test]
+    fn a_denied_name_is_denied_in_every_case() {
+        let policy = Filesystem {
+            deny: rules(&["/p/P/**/.env", "/p/**/.ssh/id"]),
+            allow_write: rules(&["/p"]),
+            ..Filesystem::default()
+        };
+        let read = |path: &str| policy.decide(Path::new(path), Access::Read).allowed();
+        assert!(!read("/p/P/.ENV") && !read("/p/P/a/.Env/x") && !read("/p/P/.env"));
+        assert!(read("/p/.ENV") && read("/p/P/.ENVOY") && read("/p/P/ENV"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Degradation, DegradationCode, Violation};
+use crate::{Degradation, DegradationCode, Violation, ViolationKind};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +130,12 @@ pub struct ExecResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_resource: Option<String>,
     pub violations: Vec<Violation>,
+    /// Settings that were made, on which an editor, an agent or another tool acts by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs_later: Vec<String>,
+    /// Remotes of the project's repositories that are others than before, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_remotes: Vec<String>,
     pub timed_out: bool,
     /// Output was longer than the cap; its head and tail are kept.
     pub truncated: bool,
@@ -156,12 +162,27 @@ impl ExecResult {
             blocked_reason: None,
             blocked_resource: None,
             violations: vec![],
+            runs_later: vec![],
+            changed_remotes: vec![],
             timed_out: false,
             truncated: false,
             restarted: false,
             duration_ms: 0.0,
             usage: Usage::default(),
             sandbox,
+        }
+    }
+}
+
+impl ExecResult {
+    /// Takes what was told and not refused out of the violations.
+    pub fn sort_notices(&mut self) {
+        for violation in std::mem::take(&mut self.violations) {
+            match violation.kind {
+                ViolationKind::RunsLater => self.runs_later.push(violation.resource),
+                ViolationKind::RemoteChanged => self.changed_remotes.push(violation.message),
+                _ => self.violations.push(violation),
+            }
         }
     }
 }

@@ -139,6 +139,29 @@ impl PathPattern {
         behind.into_iter().map(rest).collect()
     }
 
+    /// Whether a pattern for one name at every depth would cover the path if case did not matter, as it does not to some
+    /// tools and file systems.
+    #[must_use]
+    pub fn covers_in_other_case(&self, path: &Path) -> bool {
+        let path = path.as_os_str().as_bytes();
+        if !path.iter().any(u8::is_ascii_uppercase) || self.names_after_depth() != Some(1) {
+            return false;
+        }
+        let mut names = components(path);
+        let mut parts = self.glob_components();
+        let is_below =
+            parts.by_ref().take_while(|part| *part != b"**").all(|part| names.next() == Some(part));
+        parts.next().is_some_and(|wanted| is_below && names.any(|name| name.eq_ignore_ascii_case(wanted)))
+    }
+
+    /// How many names follow `**`, which stands for any directory; none where nothing does.
+    #[must_use]
+    pub fn names_after_depth(&self) -> Option<usize> {
+        let parts: Vec<&[u8]> = self.glob_components().collect();
+        let depth = parts.iter().rposition(|part| *part == b"**")?;
+        Some(parts.len() - depth - 1)
+    }
+
     /// How specific the pattern is: the number of components that are not `**`. More beats fewer
     /// between two rules of one kind; a plain path beats a glob of the same depth.
     #[must_use]

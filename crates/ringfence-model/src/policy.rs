@@ -57,7 +57,47 @@ impl PathRule {
     pub fn built_in(path: impl Into<PathPattern>) -> Self {
         Self::new(path, RuleSource::layer(RuleLayer::BuiltIn))
     }
+
+    /// Whether it is the program's own rule about a name, wherever it is, and about no place.
+    #[must_use]
+    pub fn is_about_names(&self) -> bool {
+        self.source.layer == RuleLayer::BuiltIn && self.path.names_after_depth().is_some()
+    }
+
+    /// Whether nothing needs it in a place that ends with the sandbox: nobody runs later what is gone.
+    #[must_use]
+    pub fn is_about_later(&self) -> bool {
+        self.is_about_names() || self.runs_later()
+    }
+
+    /// Whether it protects settings that an editor, an agent or another tool of the person's acts on by itself. They are
+    /// kept where a person uses them; in a tree that was made inside they are the work.
+    #[must_use]
+    pub fn runs_later(&self) -> bool {
+        self.source.layer == RuleLayer::BuiltIn
+            && self.source.key.as_deref().is_some_and(|key| key.starts_with(RUNS_LATER))
+    }
 }
+
+/// Directories that are built or downloaded rather than written: nobody's editor or agent takes its settings from there.
+pub const BUILT_DIRECTORIES: [&str; 13] = [
+    "node_modules",
+    "target",
+    "__pycache__",
+    ".venv",
+    "venv",
+    ".tox",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".gradle",
+    ".m2",
+    "bower_components",
+    ".terraform",
+    ".next",
+];
+
+/// The beginning of the key of built-in rules about settings, which says who acts on them and how; see [`PathRule::runs_later`].
+pub const RUNS_LATER: &str = "runs later";
 
 /// Which layer of configuration a rule came from. Later layers are closer to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -24,6 +24,10 @@ pub enum ViolationKind {
     SyscallDenied,
     /// A resource limit was reached.
     ResourceLimit,
+    /// Something was made that a tool of the person's acts on by itself. Told, not refused.
+    RunsLater,
+    /// A repository fetches from, or pushes to, another place than before. Told, not refused.
+    RemoteChanged,
 }
 
 impl ViolationKind {
@@ -33,6 +37,7 @@ impl ViolationKind {
             Self::HeredocInjection | Self::VariableInjection | Self::SensitiveFileAccess => Severity::High,
             Self::CriticalPathRemoval => Severity::Critical,
             Self::DisallowedTempWrite => Severity::Low,
+            Self::RunsLater | Self::RemoteChanged => Severity::Low,
             Self::ShellMetacharacterAbuse
             | Self::DangerousPattern
             | Self::PathAccessDenied
@@ -59,6 +64,8 @@ impl ViolationKind {
             Self::NetworkViolation => "network_violation",
             Self::SyscallDenied => "syscall_denied",
             Self::ResourceLimit => "resource_limit",
+            Self::RunsLater => "runs_later",
+            Self::RemoteChanged => "remote_changed",
         }
     }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
 use crate::beneath::{Place, facts_of, moment_name};
@@ -21,6 +21,9 @@ pub(crate) struct Staged {
     moment: std::ffi::OsString,
     done: bool,
 }
+
+/// Rounds before giving up on a name that somebody keeps making and removing.
+const TRIES: usize = 64;
 
 /// What happens when something is at the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,59 @@ impl Staged {
         }
         self.done = true;
         Ok(true)
+    }
+
+    /// The same where somebody has a say, before and after: while the content was written the directory may have got
+    /// another name, or something beside it. After a no everything is as it was.
+    pub(crate) fn commit_judged<E: From<Errno>>(
+        mut self,
+        if_there: IfThere,
+        judge: impl Fn(&Place) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        judge(&self.place)?;
+        let (directory, name) = (&self.place.directory, &self.place.name);
+        let exchange =
+            || rustix::fs::renameat_with(directory, &self.moment, directory, name, RenameFlags::EXCHANGE);
+        for _ in 0..TRIES {
+            match self.rename_into_void() {
+                Ok(()) => {
+                    if let Err(refused) = judge(&self.place) {
+                        rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+                        return Err(refused);
+                    }
+                    self.done = true;
+                    return Ok(true);
+                }
+                Err(Errno::EXIST) if if_there == IfThere::Keep => return Ok(false),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            match exchange() {
+                Ok(()) => {
+                    // What was there has the momentary name now, and goes with it.
+                    let was = crate::beneath::facts_at(directory.as_fd(), &self.moment)?;
+                    let is_directory = was.is_some_and(|facts| facts.kind == FileType::Directory);
+                    let judged = if is_directory { Err(Errno::ISDIR.into()) } else { judge(&self.place) };
+                    if judged.is_err() {
+                        exchange()?;
+                    }
+                    return judged.map(|()| true);
+                }
+                // It went meanwhile.
+                Err(Errno::NOENT) => {}
+                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                    rustix::fs::renameat(directory, &self.moment, directory, name)?;
+                    let judged = judge(&self.place);
+                    if judged.is_err() {
+                        rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+                    }
+                    self.done = true;
+                    return judged.map(|()| true);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(Errno::BUSY.into())
     }
 
     fn rename_into_void(&self) -> Result<(), Errno> {

@@ -13,6 +13,12 @@ use crate::workspace::Workspace;
 pub trait Guard: Send + Sync + std::fmt::Debug {
     fn may(&self, host_path: &Path, access: Access) -> Result<()>;
 
+    /// Whether something that git would run or believe may be made there all the same.
+    fn feeds_git(&self, host_path: &Path) -> Result<()> {
+        let message = format!("{} would be something that git runs or believes", host_path.display());
+        Err(Error::new(ErrorKind::PathAccessDenied, message))
+    }
+
     /// Whether a file that is about to be written may be this large.
     fn may_hold(&self, bytes: usize) -> Result<()> {
         let _ = bytes;
@@ -44,7 +50,7 @@ impl Workspace {
 }
 
 /// Where the kernel says that an open file is.
-fn real_path(fd: impl AsFd) -> Result<PathBuf> {
+pub(crate) fn real_path(fd: impl AsFd) -> Result<PathBuf> {
     let unknown = |errno: rustix::io::Errno| {
         Error::new(ErrorKind::PathAccessDenied, "cannot tell which file was opened")
             .caused_by(std::io::Error::from(errno))

@@ -29,6 +29,7 @@ mod atomic;
 mod beneath;
 mod error;
 mod facts;
+mod git;
 mod guard;
 mod read;
 mod remove;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ringfence_git::place::Made;
 use ringfence_model::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags};
 use rustix::io::Errno;
@@ -113,6 +114,18 @@ pub struct Workspace {
     pub(crate) in_use: Option<OwnedFd>,
 }
 
+/// Why something is not in its place.
+enum Uncommitted {
+    Failed(Errno),
+    Refused(Error),
+}
+
+impl From<Errno> for Uncommitted {
+    fn from(errno: Errno) -> Self {
+        Self::Failed(errno)
+    }
+}
+
 /// The size as it was last found, plus what was written since.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
@@ -177,8 +190,19 @@ impl Workspace {
     /// content or the new one, nothing between.
     pub fn write(&self, path: &Path, content: &[u8]) -> Result<()> {
         let staged = self.stage(path, content, None)?;
-        staged.commit(IfThere::Replace).map_err(|errno| explain("write", path, errno))?;
-        Ok(())
+        self.commit(staged, IfThere::Replace, path).map(drop)
+    }
+
+    /// Puts staged content into place. The guard is asked about the place as it is then.
+    pub(crate) fn commit(&self, staged: Staged, if_there: IfThere, path: &Path) -> Result<bool> {
+        if self.guard.is_none() {
+            return staged.commit(if_there).map_err(|errno| explain("write", path, errno));
+        }
+        let judge = |place: &Place| self.guard_new(place, Made::File, None).map_err(Uncommitted::Refused);
+        staged.commit_judged(if_there, judge).map_err(|uncommitted| match uncommitted {
+            Uncommitted::Failed(errno) => explain("write", path, errno),
+            Uncommitted::Refused(error) => error,
+        })
     }
 
     /// As [`write`](Self::write), but an existing file stays as it is. True when it was written.
@@ -186,7 +210,7 @@ impl Workspace {
         self.must_be_writable(path)?;
         let inner = Inner::of_entry(path)?;
         let place = self.place_to_write(&inner)?;
-        self.guard_place(&place)?;
+        self.guard_new(&place, Made::File, None)?;
         if place.facts().map_err(|errno| explain("write", path, errno))?.is_some() {
             return Ok(false);
         }
@@ -194,7 +218,7 @@ impl Workspace {
         self.room_for(content.len())?;
         let staged =
             Staged::with_content(place, None, content).map_err(|error| explain_io("write", path, error))?;
-        staged.commit(IfThere::Keep).map_err(|errno| explain("write", path, errno))
+        self.commit(staged, IfThere::Keep, path)
     }
 
     /// Prepares a write without doing it yet. A file that is new takes mode and owner from `heir_of`.
@@ -202,7 +226,7 @@ impl Workspace {
         self.must_be_writable(path)?;
         let inner = Inner::of_entry(path)?;
         let place = self.place_to_write(&inner)?;
-        self.guard_place(&place)?;
+        self.guard_new(&place, Made::File, None)?;
         self.guard_size(content)?;
         let existing = self.replaceable(&place, path)?;
         let old = existing.map_or(0, |facts| facts.size);
@@ -275,9 +299,14 @@ impl Workspace {
         self.make_directories(&parent)?;
         let directory = self.root.open(parent.as_path(), PLACE).map_err(failed)?;
         let place = Place { directory, name: inner.file_name().to_owned() };
-        self.guard_place(&place)?;
+        self.guard_new(&place, Made::Directory, None)?;
         match rustix::fs::mkdirat(&place.directory, &place.name, FileMode::from_raw_mode(0o755)) {
             Ok(()) => {
+                if let Err(refused) = self.guard_new(&place, Made::Directory, None) {
+                    rustix::fs::unlinkat(&place.directory, &place.name, AtFlags::REMOVEDIR)
+                        .map_err(failed)?;
+                    return Err(refused);
+                }
                 let made = self.root.open(inner.as_path(), PLACE).map_err(failed)?;
                 give_directory(&made, &place.directory);
                 Ok(true)
@@ -319,18 +348,32 @@ impl Workspace {
             .root
             .place(source.as_path(), LastLink::Keep)
             .map_err(|errno| explain("move", from, errno))?;
-        if place.facts().map_err(|errno| explain("move", from, errno))?.is_none() {
+        let Some(facts) = place.facts().map_err(|errno| explain("move", from, errno))? else {
             return Err(explain("move", from, Errno::NOENT));
-        }
+        };
         self.guard_place(&place)?;
         self.make_parents(&target)?;
         let there = self
             .root
             .place(target.as_path(), LastLink::Keep)
             .map_err(|errno| explain("move to", to, errno))?;
-        self.guard_place(&there)?;
+        let moved = self.directory_at(&place);
+        let made = match facts.kind {
+            FileType::RegularFile => Made::File,
+            FileType::Directory => Made::Directory,
+            FileType::Symlink => Made::Symlink,
+            _ => Made::Other,
+        };
+        let judge = || self.guard_new(&there, made, moved.as_ref().map(AsFd::as_fd));
+        judge()?;
+        let moved_to = |errno| explain("move to", to, errno);
         rustix::fs::renameat(&place.directory, &place.name, &there.directory, &there.name)
-            .map_err(|errno| explain("move to", to, errno))
+            .map_err(moved_to)?;
+        judge().or_else(|refused| {
+            rustix::fs::renameat(&there.directory, &there.name, &place.directory, &place.name)
+                .map_err(moved_to)?;
+            Err(refused)
+        })
     }
 
     pub(crate) fn must_be_writable(&self, path: &Path) -> Result<()> {

@@ -186,8 +186,7 @@ fn runs_something(directory: &Path) -> bool {
         // It fails in most of them, which is not what matters.
         let _ = git.output();
     }
-    let has_hooks = directory.join("HEAD").exists()
-        && directory.join("objects").exists()
+    let has_hooks = ["HEAD", "objects", "refs"].iter().all(|mark| directory.join(mark).exists())
         && std::fs::read_dir(directory.join("hooks")).is_ok_and(|hooks| hooks.count() > 0);
     has_hooks || names(directory).iter().any(|path| path.ends_with("RAN"))
 }
@@ -272,7 +271,9 @@ os.mkdir(\".git\"); open(\".git/config\",\"w\").write(\"evil\")'; find . -name c
     ];
     for (name, attack) in attacks {
         let place = format!("fresh-{name}");
-        let ran = room.fenced(&format!("mkdir {place}; cd {place}; {attack}"));
+        // In a directory that was made inside, the settings of editors and agents are the work.
+        std::fs::create_dir(room.project.join(&place)).unwrap();
+        let ran = room.fenced(&format!("cd {place}; {attack}"));
         let created = evil_below(&room.project.join(&place));
         assert!(created.is_empty(), "{name}: {created:?}\n{ran:?}");
     }
@@ -318,6 +319,9 @@ fn evil_below(directory: &Path) -> Vec<String> {
             // What git itself keeps in its configuration is harmless; what attacks put there says so.
             let harmless =
                 name == "config" && std::fs::read_to_string(path).is_ok_and(|text| !text.contains("evil"));
+            // Some tools make a directory of hooks and leave it empty.
+            let harmless = harmless
+                || (name == "hooks" && std::fs::read_dir(path).is_ok_and(|mut hooks| hooks.next().is_none()));
             link || (protected.contains(&name) && special && !harmless)
         })
         .map(|path| path.display().to_string())
@@ -410,12 +414,12 @@ unnamed = os.memfd_create('m'); os.fchmod(unnamed, 0o600)
 fn a_fresh_directory_gets_no_file_that_runs_later(launcher: Launcher) {
     let room = Room::on(launcher);
     let ran = room.fenced(
-        "git init -q . ; echo x > .git/hooks/pre-commit; mkdir .git/hooks; git config core.hooksPath .; \
+        "git init -q . ; mkdir .git/hooks; echo x > .git/hooks/pre-commit; git config core.hooksPath .; \
          mkdir .ringfence .claude .vscode; echo '{}' > .ringfence/sandbox.json; \
          echo evil > ~/.bashrc; echo evil > ~/.profile; mkdir -p ~/.config/autostart; echo x > ~/.config/autostart/x; \
          mkdir ~/.ssh; echo key > ~/.ssh/authorized_keys; true",
     );
-    for name in [".git/hooks", ".ringfence", ".claude", ".vscode"] {
+    for name in [".git/hooks/pre-commit", ".ringfence", ".claude", ".vscode"] {
         assert!(!room.project.join(name).exists(), "{name}: {ran:?}");
     }
     let config = std::fs::read_to_string(room.project.join(".git/config")).unwrap();

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use super::caller_ids::umask;
 use super::mount_grant::{Namespaces, Prepared};
 use super::on_behalf::Open;
+use super::settings::SettingsDesk;
 use super::{network, notif};
 
 /// About as many resources questions are asked in one turn.
@@ -42,6 +43,10 @@ pub trait Ask: Send + Sync {
     /// The person wants what asked to end. True when nothing of it goes on any more, so that a call that still waits can
     /// be answered; else the whole run is being ended, and no answer may come before.
     fn abort(&self) -> bool;
+
+    /// Calls that waited can go on: whoever serves the sandbox shall take them up
+    /// ([`Supervisor::resume`](super::Supervisor::resume)).
+    fn wake(&self);
 
     /// Which turn this is. Refusals, and what was allowed once, hold in the turn in which they were decided.
     fn turn(&self) -> u64 {
@@ -121,7 +126,8 @@ impl Book {
 /// The questions of one run and their answers.
 #[derive(Clone)]
 pub(super) struct Desk {
-    ask: Arc<dyn Ask>,
+    pub(super) ask: Arc<dyn Ask>,
+    pub(super) settings: SettingsDesk,
     /// Of the sandbox, once they are known.
     namespaces: Arc<OnceLock<Option<Namespaces>>>,
     root: Arc<OnceLock<OwnedFd>>,
@@ -134,6 +140,7 @@ impl Desk {
     pub(super) fn new(ask: Arc<dyn Ask>) -> Self {
         Self {
             ask,
+            settings: SettingsDesk::default(),
             namespaces: Arc::default(),
             root: Arc::default(),
             book: Arc::default(),
@@ -159,7 +166,12 @@ impl Desk {
         }
     }
 
-    fn add_settling(&self, by: isize) {
+    /// Which turn this is.
+    pub(super) fn turn(&self) -> u64 {
+        self.ask.turn()
+    }
+
+    pub(super) fn add_settling(&self, by: isize) {
         let (count, changed) = &*self.settling;
         let mut count = count.locked();
         *count = count.saturating_add_signed(by);

@@ -11,7 +11,7 @@ use crate::seccomp::DenyEntry;
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, Severity, Violation, ViolationKind};
 
 /// A refusal, before it is put into words.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Denial {
     pub(super) operation: Operation,
     pub(super) resource: Resource,
@@ -22,7 +22,7 @@ pub(super) struct Denial {
     pub(super) missing: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Resource {
     Path(PathBuf),
     Address(String),

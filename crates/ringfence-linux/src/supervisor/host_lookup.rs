@@ -1,6 +1,6 @@
 //! Looking at the host with the user's own rights: whether it has a path, and would allow what is tried.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
 use rustix::fs::{AtFlags, CWD};
@@ -148,43 +148,5 @@ pub(super) fn host_refuses(path: &Path, access: Access) -> bool {
             )
         }),
         _ => false,
-    }
-}
-
-/// Relative names below a directory, at any depth. None when there are more than can be looked at while a
-/// call waits.
-pub(super) fn names_below(directory: &Path) -> Option<Vec<PathBuf>> {
-    const MOST: usize = 20_000;
-    let mut names = Vec::new();
-    let mut open = vec![PathBuf::new()];
-    while let Some(relative) = open.pop() {
-        for entry in std::fs::read_dir(directory.join(&relative)).into_iter().flatten().flatten() {
-            let name = relative.join(entry.file_name());
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                open.push(name.clone());
-            }
-            names.push(name);
-            if names.len() == MOST {
-                return None;
-            }
-        }
-    }
-    Some(names)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_too_large_to_look_at_is_told_apart() {
-        let temp = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(temp.path().join("a/b/c/d/e/hooks")).unwrap();
-        let names = names_below(temp.path()).unwrap();
-        assert!(names.contains(&PathBuf::from("a/b/c/d/e/hooks")), "{names:?}");
-        for number in 0..20_000 {
-            std::fs::write(temp.path().join(number.to_string()), "").unwrap();
-        }
-        assert_eq!(names_below(temp.path()), None);
     }
 }

@@ -1,13 +1,11 @@
 //! The verdict on a change: the place that it means, and the policy about that place.
 
-use std::os::fd::AsFd;
-
 use ringfence_model::{Access, DenyReason, Operation};
 use rustix::io::Errno;
 
 use super::call::{Exchange, Last, PathArg};
 use super::target::{Ending, Resolved, Unread};
-use super::{Answer, Supervisor, git_config};
+use super::{Answer, Supervisor, git};
 
 impl Supervisor<'_> {
     pub(super) fn create(&mut self, tid: i32, operation: Operation, path: PathArg) -> Answer {
@@ -24,7 +22,13 @@ impl Supervisor<'_> {
             {
                 self.deny_protected(operation)
             }
-            Resolved::Missing => self.verdict(operation, Access::Write),
+            Resolved::Missing => match self.verdict(operation, Access::Write) {
+                Answer::Deny(_) if self.is_empty_hooks(operation, self.real.as_path()) => {
+                    self.excused.set(true);
+                    Answer::Continue
+                }
+                verdict => verdict,
+            },
             Resolved::Unreachable => self.hidden_place(operation),
         }
     }
@@ -39,9 +43,7 @@ impl Supervisor<'_> {
         let is_behind = operation != Operation::Remove && self.path.ending() != Ending::Name;
         match self.resolve(if is_behind { Last::Follow } else { last }) {
             // git tries the file mode out on a config it has just written. A sealed one stays sealed.
-            Resolved::Exists
-                if operation == Operation::Chmod && git_config::is_config(self.real.as_path()) =>
-            {
+            Resolved::Exists if operation == Operation::Chmod && git::is_config(self.real.as_path()) => {
                 Answer::Continue
             }
             Resolved::Exists if self.is_device() => Answer::Done(Err(Errno::PERM)),
@@ -120,12 +122,11 @@ impl Supervisor<'_> {
         let verdict = self.verdict(operation, Access::Write);
         match &verdict {
             Answer::Deny(denial) if denial.reason == DenyReason::Protected && renames => {
-                let root = self.root.as_ref().map(AsFd::as_fd);
-                match root.and_then(|root| git_config::replace(root, &self.own, &source, self.real.as_path()))
-                {
-                    Some(done) => Answer::Done(done.map(|()| 0)),
-                    None => verdict,
-                }
+                let replaced = match exchange {
+                    Exchange::Yes => None,
+                    Exchange::No => self.replace_judged(&source, self.real.as_path()),
+                };
+                replaced.unwrap_or(verdict)
             }
             // A second name for a link is as good as another link.
             Answer::Continue

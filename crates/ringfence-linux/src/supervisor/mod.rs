@@ -12,12 +12,11 @@
 
 mod ask;
 mod attribute;
-mod bare;
 mod binding;
 mod call;
 mod caller_ids;
 mod describe;
-mod git_config;
+mod git;
 mod handover;
 mod host_lookup;
 mod judge_change;
@@ -36,6 +35,7 @@ mod question;
 mod reading;
 mod removal;
 mod report_once;
+mod settings;
 mod shared;
 mod socket_table;
 mod target;
@@ -59,7 +59,6 @@ use rustix::io::Errno;
 
 pub use ask::Ask;
 pub use describe::left_out;
-pub use git_config::is_harmless as is_harmless_git_config;
 pub use report_once::Reporter;
 pub use shared::Shared;
 pub use tripwire::Tripwire;
@@ -132,8 +131,13 @@ pub struct Supervisor<'a> {
     umask: caller_ids::Umask,
     own: removal::Own,
     name_lookups: name_lookup::NameLookups,
+    settings: settings::Settings,
     /// The last verdict was that policy allows it, and not that somebody else refuses it anyway.
     allowed: std::cell::Cell<bool>,
+    /// What is made is protected and may be made all the same.
+    excused: std::cell::Cell<bool>,
+    /// What is made makes a directory one of git's.
+    became: std::cell::Cell<bool>,
 }
 
 impl std::fmt::Debug for Supervisor<'_> {
@@ -195,7 +199,10 @@ impl<'a> Supervisor<'a> {
             umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
             name_lookups: name_lookup::NameLookups::default(),
+            settings: settings::Settings::default(),
             allowed: std::cell::Cell::new(false),
+            excused: std::cell::Cell::new(false),
+            became: std::cell::Cell::new(false),
         }
     }
 
@@ -246,6 +253,11 @@ impl<'a> Supervisor<'a> {
     /// Answers the call that has waited longest; false when there is none.
     pub fn serve(&mut self, listener: BorrowedFd<'_>) -> bool {
         let Some(notification) = self.received.pop_front() else { return false };
+        self.attend(listener, notification);
+        true
+    }
+
+    fn attend(&mut self, listener: BorrowedFd<'_>, notification: Notification) {
         self.count_processes();
         self.tell_names();
         let answer = self.judge(listener, &notification);
@@ -267,7 +279,7 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Deny(denial) => {
                 let errno = denial.errno();
-                match self.ask(listener, &notification, denial) {
+                match self.ask_about(listener, &notification, denial) {
                     Some(violation) => {
                         self.cover_again(notification.tid, &violation);
                         self.reporter.tell(violation);
@@ -277,7 +289,6 @@ impl<'a> Supervisor<'a> {
                 }
             }
         };
-        true
     }
 
     /// Tells of something that is refused to nobody.
@@ -302,6 +313,8 @@ impl<'a> Supervisor<'a> {
         (self.source, self.unnamed) = (None, None);
         self.reader = None;
         self.allowed.set(false);
+        self.excused.set(false);
+        self.became.set(false);
         if let Call::Other | Call::Socket | Call::Create { operation: Operation::Create, .. } = call
             && let Some(entry) = seccomp::refusal(notification.nr, &notification.args)
         {
@@ -456,7 +469,7 @@ impl<'a> Supervisor<'a> {
         let at_home = self.refused_at_home(path, access);
         let (path, decision) = match &at_home {
             Some((path, decision)) => (path.as_path(), *decision),
-            None => (path, self.policy.decide(path, access)),
+            None => (path, self.decide(path, access)),
         };
         self.allowed.set(decision.allowed());
         match decision.outcome {

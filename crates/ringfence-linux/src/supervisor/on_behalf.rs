@@ -50,7 +50,7 @@ impl Supervisor<'_> {
         if let Some(answer) = self.feeds_git(call) {
             return answer;
         }
-        match call {
+        let answer = match call {
             Call::Open { flags, mode, .. } => self.make_open(listener, notification, flags, mode),
             Call::OpenHow { .. } => {
                 let (flags, mode) = self.how;
@@ -61,7 +61,10 @@ impl Supervisor<'_> {
             Call::Change { operation: Operation::Remove, .. } => self.make_removal(notification),
             Call::Change { .. } => Answer::Done(self.make_truncate(notification)),
             _ => Answer::Continue,
-        }
+        };
+        let answer = self.take_back(call, answer);
+        self.tell_of_settings(notification, call, &answer);
+        answer
     }
 
     /// Whether the call makes or writes something where only the supervisor can.
@@ -81,7 +84,7 @@ impl Supervisor<'_> {
             // The verdict may have been that the host refuses it anyway. Then it is the kernel that does.
             && self.is_allowed(call)
             && (self.unnamed.is_some() || self.source.as_ref().is_none_or(|source| {
-                self.policy.decide(source, Access::Write).allowed()
+                self.decide(source, Access::Write).allowed()
             }))
     }
 
@@ -89,7 +92,7 @@ impl Supervisor<'_> {
         match call {
             // Judged at this very place, once: whole trees are removed.
             Call::Change { operation: Operation::Remove, .. } => self.allowed.get() || self.removes_own(),
-            _ => self.policy.decide(self.real.as_path(), Access::Write).allowed(),
+            _ => self.excused.get() || self.decide(self.real.as_path(), Access::Write).allowed(),
         }
     }
 
@@ -208,6 +211,7 @@ impl Supervisor<'_> {
                 let mode = mode_argument(notification);
                 self.umask
                     .applied(notification.tid, || rustix::fs::mkdirat(&place.directory, &place.name, mode))
+                    .inspect(|()| self.was_made(&place))
             }
             _ => {
                 let kind = match FileType::from_raw_mode(raw_mode(notification)) {
@@ -221,6 +225,14 @@ impl Supervisor<'_> {
             }
         });
         Answer::Done(made.map(|()| 0))
+    }
+
+    /// A directory was made, which its maker may remove again.
+    fn was_made(&self, place: &Place) {
+        self.settings.made(place);
+        if self.excused.get() {
+            self.own.remember(place.directory.as_fd(), &place.name);
+        }
     }
 
     fn make_move(&mut self, notification: &Notification, operation: Operation) -> Answer {

@@ -4,15 +4,22 @@
 //! makes: a directory may be filled elsewhere and get its name afterwards, and a link of that name leads to a
 //! content that nobody looked at.
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
+use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome, PathPattern, PathRule};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::call::{Last, PathArg};
 use super::target::{self, Unread};
-use super::{Answer, Denial, Supervisor, host_lookup, network};
+use super::{Answer, Denial, Supervisor, network};
+
+/// Stands for a directory in patterns about what is below it.
+const BELOW: &str = "/";
+/// A name that no pattern spells out.
+const NOBODYS: &str = "\u{1}";
 
 /// The path of what the caller holds open, if it has one.
 fn name_of(held: &OwnedFd) -> Option<PathBuf> {
@@ -41,7 +48,7 @@ impl Supervisor<'_> {
     pub(super) fn judge_source(&self, operation: Operation) -> Option<Answer> {
         let real = self.real.as_path();
         let links = operation == Operation::Link;
-        match self.policy.decide(real, Access::Write).outcome {
+        match self.decide(real, Access::Write).outcome {
             PathOutcome::Denied(DenyReason::Protected) if links => {
                 return Some(self.deny_protected(operation));
             }
@@ -89,34 +96,52 @@ impl Supervisor<'_> {
         }
     }
 
+    /// What protect patterns look for below `path` that they do not look for everywhere, as `hooks` below `.git`.
+    fn looked_for_below(&self, path: &Path, rules: impl Fn(&&PathRule) -> bool) -> Vec<PathPattern> {
+        let below = |directory: &Path| {
+            let moved = |rule: &PathRule| rule.path.moved(directory, Path::new(BELOW));
+            self.policy.protect.iter().filter(&rules).flat_map(moved).collect::<HashSet<PathPattern>>()
+        };
+        let kept = self.watched.kept.iter().filter(|kept| path.starts_with(kept) && *kept != path);
+        let innermost = kept.max_by_key(|kept| kept.as_os_str().len());
+        let everywhere = innermost.map(|kept| below(&kept.join(NOBODYS))).unwrap_or_default();
+        below(path).into_iter().filter(|pattern| !everywhere.contains(pattern)).collect()
+    }
+
     /// Whether `path` has the name of a directory that protect patterns look into, such as `.git`.
     pub(super) fn holds_protected(&self, path: &Path) -> bool {
-        use std::os::unix::ffi::OsStrExt;
-        let Some(name) = path.file_name() else { return false };
-        self.policy.protect.iter().any(|rule| {
-            if let Some(literal) = rule.path.as_literal() {
-                return literal != path && literal.starts_with(path);
-            }
-            // Before it comes the place that the pattern is about, which is no part of it.
-            let at_every_depth = rule.path.glob_components().skip_while(|part| *part != b"**").skip(1);
-            let parts: Vec<&[u8]> = at_every_depth.collect();
-            parts.split_last().is_some_and(|(_, parents)| parents.contains(&name.as_bytes()))
-        })
+        !self.looked_for_below(path, |_| true).is_empty()
     }
 
     /// Whether moving `source` to `target` would put something under a protected name: a directory with such
-    /// content, one with more than can be looked at, or a link.
+    /// content, one that cannot be looked at, or a link.
     pub(super) fn brings_protected(&self, source: &Path, target: &Path) -> bool {
-        if !self.holds_protected(target) {
+        let kind = self.place(source).and_then(|place| {
+            rustix::fs::statat(&place.directory, &place.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+        });
+        let is_link = match kind.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::Directory) => false,
+            Ok(FileType::Symlink) => true,
+            _ => return false,
+        };
+        // Settings may be the work where they come from, and not where they go.
+        let known = self.looked_for_below(source, |rule| !rule.runs_later());
+        let new = self.looked_for_below(target, |_| true).into_iter();
+        let new: Vec<PathPattern> = new.filter(|pattern| !known.contains(pattern)).collect();
+        if new.is_empty() {
             return false;
         }
-        if source.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
+        if is_link {
             return true;
         }
-        let Some(names) = host_lookup::names_below(source) else { return true };
+        let Some(names) = self.names_below(source) else { return true };
+        let is_work = |below: &Path| {
+            let path = target.join(below);
+            self.policy.settings_of(&path).is_some_and(|(_, owner)| self.is_work(owner))
+        };
         names.iter().any(|below| {
-            let outcome = self.policy.decide(&target.join(below), Access::Write).outcome;
-            outcome == PathOutcome::Denied(DenyReason::Protected)
+            let path = Path::new(BELOW).join(below);
+            new.iter().any(|pattern| pattern.covers(&path)) && !is_work(below)
         })
     }
 
@@ -128,6 +153,8 @@ impl Supervisor<'_> {
 
     /// Whether something masked or sealed lies at or below `path`.
     pub(super) fn is_fixed(&self, path: &Path) -> bool {
-        self.watched.fixed.iter().any(|fixed| fixed.starts_with(path))
+        let is_allowed =
+            |fixed: &Path| self.policy.settings_of(fixed).is_some() && self.are_settings_allowed();
+        self.watched.fixed.iter().any(|fixed| fixed.starts_with(path) && !is_allowed(fixed))
     }
 }

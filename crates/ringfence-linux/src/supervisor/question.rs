@@ -15,7 +15,19 @@ use super::notif::Notification;
 
 impl Supervisor<'_> {
     /// Makes a question of the refusal. What is not asked about comes back.
-    pub(super) fn ask(
+    pub(super) fn ask_about(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        denial: Denial,
+    ) -> Option<Violation> {
+        match self.ask_about_settings(listener, notification, denial) {
+            Ok(()) => None,
+            Err(denial) => self.ask(listener, notification, denial),
+        }
+    }
+
+    fn ask(
         &mut self,
         listener: BorrowedFd<'_>,
         notification: &Notification,

@@ -22,7 +22,7 @@ use super::call::PathArg;
 use super::notif::{self, Notification};
 use super::on_behalf::Place;
 use super::target::{self, Ending, PATH_MAX};
-use super::{Answer, Supervisor, host_lookup};
+use super::{Answer, Supervisor};
 
 /// A file that is the same one as long as this is equal: numbers are given again, times are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ impl Own {
 
 impl Identity {
     /// None where the file system does not say when a file was made.
-    fn at(directory: BorrowedFd<'_>, name: &CStr) -> Option<Self> {
+    pub(super) fn at(directory: BorrowedFd<'_>, name: &CStr) -> Option<Self> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let stat = rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
         let known = StatxFlags::from_bits_retain(stat.stx_mask);
@@ -76,10 +76,13 @@ impl Supervisor<'_> {
     /// Whether moving `source` to `target` would take something from under a protected name that the sandbox did not
     /// put there, as removing it would.
     pub(super) fn takes_protected(&self, source: &Path, target: &Path) -> bool {
-        if !self.holds_protected(source) || source.file_name() == target.file_name() {
+        if source.file_name() == target.file_name()
+            || !self.is_directory(source)
+            || !self.holds_protected(source)
+        {
             return false;
         }
-        let Some(names) = host_lookup::names_below(source) else { return true };
+        let Some(names) = self.names_below(source) else { return true };
         names.iter().map(|below| source.join(below)).any(|path| {
             let outcome = self.policy.decide(&path, Access::Write).outcome;
             outcome == PathOutcome::Denied(DenyReason::Protected) && !self.is_own(&path)

@@ -73,8 +73,14 @@ impl Supervisor<'_> {
     pub(super) fn refused_at_home(&self, path: &Path, access: Access) -> Option<(PathBuf, PathDecision<'_>)> {
         let path = self.at_home(path)?;
         let decision = self.policy.decide(&path, access);
-        matches!(decision.outcome, PathOutcome::Denied(DenyReason::Denied | DenyReason::Protected))
-            .then_some((path, decision))
+        let is_refused = match decision.outcome {
+            PathOutcome::Denied(DenyReason::Denied) => true,
+            PathOutcome::Denied(DenyReason::Protected) => {
+                !decision.rule.is_some_and(ringfence_model::PathRule::is_about_later)
+            }
+            _ => false,
+        };
+        is_refused.then_some((path, decision))
     }
 
     /// What the caller reads in the place of `self.path`.

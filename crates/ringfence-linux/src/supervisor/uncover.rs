@@ -8,7 +8,7 @@ use std::path::Path;
 
 use ringfence_model::{Access, DenyReason, Operation, PathOutcome, PathRule};
 
-use super::{Denial, Supervisor, host_lookup};
+use super::{Denial, Supervisor};
 
 impl Supervisor<'_> {
     /// Why a directory must stay where it is: moved from `source` to `target` it would uncover something denied, or holds
@@ -21,7 +21,7 @@ impl Supervisor<'_> {
         let is_denied = |path: &Path| {
             self.policy.decide(path, Access::Read).outcome == PathOutcome::Denied(DenyReason::Denied)
         };
-        let denied = match host_lookup::names_below(source) {
+        let denied = match self.names_below(source) {
             Some(names) => {
                 let below = names
                     .iter()

@@ -96,6 +96,8 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd), E: FnMut(&Path, Held)> Handlers for R
     }
 
     fn cancelled(&mut self) -> bool {
+        self.asker.iter().for_each(|asker| asker.is_heard());
+        self.supervisor.resume();
         self.asker.is_some_and(Asker::aborted)
     }
 }

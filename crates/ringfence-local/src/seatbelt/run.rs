@@ -318,6 +318,8 @@ impl<'a> Run<'a> {
             blocked_reason,
             blocked_resource,
             violations,
+            runs_later: vec![],
+            changed_remotes: vec![],
             timed_out: end.timed_out,
             truncated,
             restarted: false,

@@ -327,6 +327,8 @@ impl Shell {
             blocked_reason,
             blocked_resource,
             violations,
+            runs_later: vec![],
+            changed_remotes: vec![],
             timed_out,
             restarted: replaced || !matches!(end, End::Reported(_)),
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,

@@ -29,7 +29,6 @@ use ringfence_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::IfThere;
-use crate::error::explain;
 use crate::path::Inner;
 use crate::workspace::{RemoveDepth, Workspace};
 
@@ -211,7 +210,7 @@ impl Workspace {
                 }
             }
             for (file, path) in staged.drain(..) {
-                file.commit(IfThere::Replace).map_err(|errno| explain("write", &path, errno))?;
+                self.commit(file, IfThere::Replace, &path)?;
                 done.push(path);
             }
             for path in &to_remove {

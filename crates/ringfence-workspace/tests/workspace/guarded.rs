@@ -1,8 +1,9 @@
 //! Rules about single paths, which no link leads around.
 
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringfence_model::{Access, Error, ErrorKind, Result};
 use ringfence_workspace::{
@@ -66,4 +67,88 @@ fn a_guard_is_asked_about_what_was_really_opened() {
     assert_eq!(paths, ["plain"]);
     assert_eq!(std::fs::read(temp.path().join(".env")).unwrap(), b"secret");
     assert_eq!(std::fs::read(temp.path().join("hooks/pre")).unwrap(), b"hook");
+}
+
+/// Refuses git's config by name, and moves a directory while somebody thinks that it was judged.
+#[derive(Debug)]
+struct Mover {
+    from: PathBuf,
+    to: PathBuf,
+    /// After so many questions.
+    after: usize,
+    asked: AtomicUsize,
+}
+
+impl Guard for Mover {
+    fn may(&self, path: &Path, _: Access) -> Result<()> {
+        let is_config = path.ends_with(".git/config");
+        if self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.after {
+            std::fs::rename(&self.from, &self.to).unwrap();
+        }
+        if is_config { Err(Error::new(ErrorKind::PathAccessDenied, "git's")) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_place_that_moves_while_it_is_written_is_judged_where_it_is() {
+    for old in [None, Some("old")] {
+        let mut refused = 0;
+        // After the last question it is whoever moves it who must look.
+        for after in 1..=2 {
+            let temp = tempfile::tempdir().unwrap();
+            let root = temp.path().canonicalize().unwrap();
+            std::fs::create_dir_all(root.join("d")).unwrap();
+            std::fs::create_dir_all(root.join("s")).unwrap();
+            if let Some(old) = old {
+                std::fs::write(root.join("d/config"), old).unwrap();
+            }
+            let (from, to) = (root.join("d"), root.join("s/.git"));
+            let guard = Arc::new(Mover { from, to: to.clone(), after, asked: AtomicUsize::new(0) });
+            let workspace = Workspace::open(&root, WorkspaceOptions::default()).unwrap().guarded(guard);
+            let written = workspace.write(Path::new("d/config"), b"evil");
+            let has_moved = to.exists();
+            refused += usize::from(written.is_err());
+            assert!(!has_moved || written.is_err(), "after {after}");
+            if has_moved {
+                assert_eq!(std::fs::read_to_string(to.join("config")).ok().as_deref(), old, "after {after}");
+                let left = std::fs::read_dir(&to).unwrap().count();
+                assert_eq!(left, usize::from(old.is_some()), "nothing else is left");
+            }
+        }
+        assert_eq!(refused, 2);
+    }
+}
+
+#[test]
+fn what_git_would_run_or_believe_is_not_made() {
+    let temp = tempfile::tempdir().unwrap();
+    let root = temp.path().canonicalize().unwrap();
+    for directory in ["bare/objects", "bare/refs", "code/objects", "other/refs", "x/hooks"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    std::fs::write(root.join("bare/HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(root.join("x/hooks/pre-commit"), "").unwrap();
+    std::fs::write(root.join("other/config"), "[core]\n").unwrap();
+    let guard =
+        Arc::new(Mover { from: PathBuf::new(), to: PathBuf::new(), after: 0, asked: AtomicUsize::new(0) });
+    let workspace = Workspace::open(&root, WorkspaceOptions::default()).unwrap().guarded(guard);
+    for path in
+        ["bare/config", "bare/hooks/x", "bare/commondir", "bare/info/attributes", "bare/x", "other/objects/x"]
+    {
+        assert!(workspace.write(Path::new(path), b"").is_err(), "{path}");
+        assert!(workspace.write_new(Path::new(path), b"").is_err(), "{path}");
+    }
+    for (from, to) in
+        [("x/hooks", "bare/hooks"), ("other/config", "bare/config"), ("bare/objects", "other/objects")]
+    {
+        assert!(workspace.rename(Path::new(from), Path::new(to)).is_err(), "{from} {to}");
+        assert!(root.join(from).exists(), "{from}");
+    }
+    for path in
+        ["bare/index", "bare/objects/ab/cd", "bare/refs/heads/x", "code/refs/x", "code/main.py", "other/x"]
+    {
+        workspace.write(Path::new(path), b"").unwrap();
+    }
+    assert!(workspace.write(Path::new("code/hooks/pre-commit"), b"").is_err());
+    workspace.write(Path::new("code/hooks/useState.ts"), b"").unwrap();
 }

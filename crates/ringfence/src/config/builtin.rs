@@ -56,7 +56,8 @@ pub const DENY_MACOS: &[Row] = &[
     row("/private/etc/master.passwd", "password hashes"),
 ];
 
-/// Readable where allowed, never writable: what is in them runs later, outside of the fence.
+/// Readable where allowed, never writable: what is in them runs later, outside of the fence. What depends on who uses the
+/// place it is in is another table, [`RUNS_LATER`](super::runs_later::RUNS_LATER).
 pub const PROTECT: &[Row] = &[
     row("**/.git/hooks", "git runs what is in it"),
     row("**/.git/config", "git runs the programs it names"),
@@ -65,17 +66,6 @@ pub const PROTECT: &[Row] = &[
     row("**/.git/modules/**/hooks", "git runs what is in it, for a submodule"),
     row("**/.git/modules/**/config", "git runs the programs it names, for a submodule"),
     row("**/.git/worktrees/*/config.worktree", "git runs the programs it names, for a worktree"),
-    row("**/.githooks", "a usual place of git hooks"),
-    row("**/.husky", "git runs what is in it"),
-    row("**/.github/hooks", "agents run what is in it"),
-    row("**/.vscode", "the editor runs its tasks and the programs its settings name"),
-    row("**/.idea", "the editor runs its configurations"),
-    row("**/.claude", "an agent's settings and hooks"),
-    row("**/.codex", "an agent's settings"),
-    row("**/.cursor", "an agent's settings and rules"),
-    row("**/.gemini", "an agent's settings"),
-    row("**/.mcp.json", "programs an agent starts"),
-    row("**/.ringfence", "ringfence's own settings"),
     row("~/.bashrc", "every shell runs it"),
     row("~/.bash_profile", "every login shell runs it"),
     row("~/.bash_login", "every login shell runs it"),

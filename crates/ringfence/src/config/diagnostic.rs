@@ -40,6 +40,8 @@ pub enum DiagnosticKind {
     Ignored,
     /// Other users can change the file.
     Permissions,
+    /// The project is a whole home directory.
+    WholeHome,
 }
 
 /// One finding, with its place.

@@ -17,6 +17,7 @@ use super::diagnostic::{Diagnostic, DiagnosticKind};
 use super::expand::{EnvMap, Expander};
 use super::merge::{Merge, Origin};
 use super::profile;
+use super::runs_later::RUNS_LATER;
 use super::source::{self, Found, Parsed, Positions};
 
 /// The variable that moves ringfence's home.
@@ -183,6 +184,13 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     // A layer that names a laxer profile than the one chosen has not chosen it.
     merge.config.profile = profile;
     merge.no_raw_network();
+    if options.project == options.home {
+        let message = "the project is the whole home directory: what is in it can be read and written, but for secrets and what runs later";
+        merge.warnings.push(
+            Diagnostic::warning(DiagnosticKind::WholeHome, message)
+                .suggest("start in the project's own directory, or name it with --project"),
+        );
+    }
     merge.unset_variables(options);
 
     let Merge { config, origins, warnings } = merge;
@@ -363,6 +371,7 @@ pub(super) fn add_built_in(
         deny.push(entry(&super::expand::written(ringfence_home), "deny"));
     }
     let mut protect: Vec<Entry> = builtin::PROTECT.iter().map(|row| entry(row.path, "protect")).collect();
+    protect.extend(RUNS_LATER.iter().map(|row| entry(row.path, &row.key())));
     for (list, own) in [(&mut config.deny, &mut deny), (&mut config.protect, &mut protect)] {
         let given = std::mem::take(list);
         own.extend(given.into_iter().filter(|entry| entry.source.layer != RuleLayer::BuiltIn));

@@ -16,6 +16,7 @@ mod merge;
 mod policy;
 mod profile;
 mod rules;
+pub mod runs_later;
 mod show;
 mod source;
 mod tighten;

@@ -1,6 +1,6 @@
 //! Judge → ask → run → retry → record: the one way of every command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -377,6 +377,11 @@ impl Core {
     /// Does what the configuration says about violations.
     #[must_use]
     pub fn ran(&self, mut result: ExecResult) -> Ran {
+        result.sort_notices();
+        // What a container shows may have another name here.
+        if result.sandbox.adapter.starts_with("local/") {
+            result.runs_later.retain(|path| Path::new(path).symlink_metadata().is_ok());
+        }
         let annotation = self.setup.annotation(&result);
         result.stderr.extend_from_slice(annotation.as_bytes());
         let dropped = self.setup.drop_violations(&mut result);

@@ -126,6 +126,12 @@ impl ToolResult {
                 result.violations.iter().map(|violation| redact.redact(&violation.one_line()).into_owned());
             tool = tool.with("violations", lines.collect::<Vec<_>>());
         }
+        for (name, told) in [("runsLater", &result.runs_later), ("changedRemotes", &result.changed_remotes)] {
+            if !told.is_empty() {
+                let lines = told.iter().map(|line| redact.redact(line).into_owned());
+                tool = tool.with(name, lines.collect::<Vec<_>>());
+            }
+        }
         match super::hints::classify(&tool) {
             Some(failure) => tool.with("failure", failure),
             None => tool,

@@ -7,7 +7,7 @@ use ringfence_fence::approve::Question;
 use ringfence_ledger::now_ms;
 use ringfence_model::{
     Access, DenyReason, Error, ErrorKind, Filesystem, Grant, GrantScope, Limits, Operation, PathOutcome,
-    Result, RuleSource, Violation, ViolationKind,
+    Result, RuleLayer, RuleSource, Violation, ViolationKind,
 };
 use ringfence_workspace::Guard;
 
@@ -77,6 +77,20 @@ impl Guard for PolicyGuard {
         };
         let rule = decision.rule.map(|rule| (rule.path.to_string(), rule.source.clone()));
         let refused = Refused { path: path.to_owned(), access, reason, rule };
+        let error = Error::new(ErrorKind::PathAccessDenied, refused.sentence());
+        state.refused = Some(refused);
+        Err(error)
+    }
+
+    fn feeds_git(&self, path: &Path) -> Result<()> {
+        let mut state = self.lock();
+        if state.filesystem.decide(path, Access::Write).grant.is_some() {
+            return Ok(());
+        }
+        let rule =
+            ("what git runs or believes".to_owned(), RuleSource::layer(RuleLayer::BuiltIn).with_key("git"));
+        let (access, reason) = (Access::Write, DenyReason::Protected);
+        let refused = Refused { path: path.to_owned(), access, reason, rule: Some(rule) };
         let error = Error::new(ErrorKind::PathAccessDenied, refused.sentence());
         state.refused = Some(refused);
         Err(error)

@@ -126,6 +126,8 @@ fn what_matters_is_denied_and_protected_without_a_file() {
         ".config/google-chrome/x",
         ".config/chromium/x",
         ".ringfence/sandbox.json",
+        ".github/workflows/ci.yml",
+        "AGENTS.md",
     ] {
         assert!(!may(&policy, home.join(path), Access::Read), "{path}");
     }
@@ -159,6 +161,8 @@ fn what_matters_is_denied_and_protected_without_a_file() {
         ".gemini/x",
         ".mcp.json",
         ".ringfence/sandbox.json",
+        ".github/workflows/ci.yml",
+        "AGENTS.md",
     ] {
         let path = project.join(path);
         assert!(!may(&policy, &path, Access::Write), "{}", path.display());
@@ -170,7 +174,7 @@ fn what_matters_is_denied_and_protected_without_a_file() {
         let outcome = policy.filesystem.decide(&home.join(path), Access::Write).outcome;
         assert_eq!(outcome, PathOutcome::Denied(DenyReason::Protected), "{path}");
     }
-    for path in [".git/index", ".git/objects/ab/cd", "src/main.rs", ".github/workflows/ci.yml", ".envoy"] {
+    for path in [".git/index", ".git/objects/ab/cd", "src/main.rs", "package.json", "Makefile", ".envoy"] {
         assert!(may(&policy, project.join(path), Access::Write), "{path}");
     }
     let passwd = policy.filesystem.decide(Path::new("/etc/passwd"), Access::Read).outcome;
