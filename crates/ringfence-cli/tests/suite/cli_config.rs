@@ -133,7 +133,7 @@ fn a_repository_cannot_make_itself_unusable() {
     room.write("secret", "canary");
     let ran = room.run(&["run", "--", "sh", "-c", "cat secret; echo ran"]).expect(0);
     assert_eq!(ran.stdout, "ran\n", "{ran:?}");
-    assert!(ran.stderr.contains("of: unknown field") && ran.stderr.contains("left out"), "{ran:?}");
+    assert!(ran.stderr.contains("`of` is not a key") && ran.stderr.contains("left out"), "{ran:?}");
     room.run(&["config", "check"]).expect(2);
     room.run(&["run", "--profile", "prod", "--", "true"]).expect(125);
 }

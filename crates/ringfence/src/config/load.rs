@@ -144,6 +144,11 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
         return Err(invalid(problem));
     }
     merge.warnings.extend(left_out.into_iter().map(|problem| Diagnostic {
+        message: match problem.message.strip_prefix("unknown field ").and_then(|rest| rest.split(',').next())
+        {
+            Some(name) => format!("{name} is not a key that ringfence knows"),
+            None => problem.message.clone(),
+        },
         kind: DiagnosticKind::LayerDropped,
         severity: super::diagnostic::Severity::Warning,
         ..problem.suggest("left out, and the rest of the file holds; see `ringfence config check`")
