@@ -99,8 +99,16 @@ struct Words<'a> {
 /// Adds what the table says about `name` with these words.
 pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], input: &Input, inner: &mut Vec<Inner>) {
     let mut rows: Vec<&Row> = rows(name).collect();
-    let is_judged = crate::is_wrapper(name) || super::interpreter::is_one(name) || STARTERS.contains(&name);
-    if !is_judged && !crate::checks::takes_words_only(name) {
+    // Without an option, a text or code among its words, nothing general can be said.
+    let is_plain = input.text.is_none()
+        && !args.iter().any(|arg| arg.val.prefix().starts_with('-') || arg.is("eval") || arg.is("exec"));
+    let is_judged = || {
+        crate::checks::takes_words_only(name)
+            || STARTERS.contains(&name)
+            || crate::is_wrapper(name)
+            || super::interpreter::is_one(name)
+    };
+    if !is_plain && !is_judged() {
         rows.extend(general_rows());
     }
     if rows.is_empty() || args.is_empty() && input.text.is_none() && !rows.iter().any(|row| row.is_always()) {
