@@ -27,6 +27,7 @@ impl Check for Kernel {
             "insmod" | "modprobe" | "rmmod" | "kldload" | "kextload" => {
                 report.add(MODULES, cmd.span, format!("`{}` changes the running kernel", cmd.name));
             }
+            _ if cmd.args.len() == 2 && (cmd.has("--version") || cmd.has("--help")) => {}
             "kexec" | "depmod" | "setenforce" | "setsebool" | "auditctl" | "bpftool" | "bpftrace"
             | "aa-disable" | "aa-complain" | "apparmor_parser" | "csrutil" | "nvram" | "efibootmgr"
             | "grub-install" | "update-grub" | "grub-mkconfig" | "update-initramfs" | "dracut" => {

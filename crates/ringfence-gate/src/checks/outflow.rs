@@ -1,6 +1,8 @@
 //! Data that leaves this machine: in a pipe, in an address, in a name that is looked up, to a remote of one's own.
 
-use ringfence_bash::{Part, PartKind, Script, SimpleRef, Word};
+use ringfence_bash::{
+    Command, Context, Part, PartKind, Script, Simple, SimpleRef, Span, Visitor, Word, walk,
+};
 use ringfence_model::ViolationKind;
 
 use super::{Check, Report};
@@ -73,28 +75,10 @@ impl Check for Outflow {
     }
 
     fn script(&self, script: &Script, report: &mut Report<'_>) {
-        let commands = script.simple_commands();
-        let mut remotes: Vec<String> = vec![];
-        for command in &commands {
-            let words = &command.simple.words;
-            let Some(name) = words.first().and_then(Word::as_literal) else { continue };
-            let name = base_name(&name);
-            if name == "git" {
-                pushed(command, &mut remotes, report);
-            }
-            let resolves = RESOLVERS.contains(&name);
-            let asks = matches!(name, "whois" | "finger");
-            if !resolves && !asks && !FETCHERS.contains(&name) {
-                continue;
-            }
-            let is_local =
-                words.iter().filter_map(first_text).any(|text| is_loopback(text.trim_start_matches('"')));
-            for word in words.iter().skip(1) {
-                if !is_local && carries(&word.parts, resolves, asks) {
-                    let message = format!("`{name}` is given a name or an address that is made of data");
-                    report.add(SENT, word.span, message);
-                }
-            }
+        let mut sending = Sending::default();
+        walk(script, &mut sending);
+        for (span, message) in sending.found {
+            report.add(SENT, span, message);
         }
     }
 
@@ -200,21 +184,54 @@ fn first_text(word: &Word) -> Option<&str> {
     }
 }
 
-/// `git remote add x URL` and then `git push x`: the text sends what is here to a place of its own choice.
-fn pushed(command: &SimpleRef<'_>, remotes: &mut Vec<String>, report: &mut Report<'_>) {
-    let words: Vec<String> =
-        command.simple.words.iter().map(|word| word.as_literal().unwrap_or_default()).collect();
-    let at = |word: &str| words.iter().position(|known| known == word);
-    if at("remote").is_some() {
-        for verb in ["add", "set-url"] {
-            let names = at(verb).map(|at| words[at + 1..].iter().filter(|word| !word.starts_with('-')));
-            remotes.extend(names.into_iter().flatten().next().cloned());
+/// What the tree alone tells: words that are made of data, and remotes that the text sets.
+#[derive(Default)]
+struct Sending {
+    remotes: Vec<String>,
+    found: Vec<(Span, String)>,
+}
+
+impl<'t> Visitor<'t> for Sending {
+    fn simple(&mut self, _: &Context<'t>, command: &'t Command, simple: &'t Simple) {
+        let words = &simple.words;
+        let Some(name) = words.first().and_then(Word::as_literal) else { return };
+        let name = base_name(&name);
+        if name == "git" {
+            self.pushed(command.span, words);
         }
-    } else if let Some(at) = at("push") {
-        let to = words[at + 1..].iter().find(|word| !word.starts_with('-'));
-        let default = to.is_none() && remotes.iter().any(|name| name == "origin");
-        if default || to.is_some_and(|to| remotes.contains(to)) {
-            report.add(SENT, command.command.span, "git sends this repository to a remote that is set here");
+        let resolves = RESOLVERS.contains(&name);
+        let asks = matches!(name, "whois" | "finger");
+        if !resolves && !asks && !FETCHERS.contains(&name) {
+            return;
+        }
+        let is_local =
+            words.iter().filter_map(first_text).any(|text| is_loopback(text.trim_start_matches('"')));
+        for word in words.iter().skip(1) {
+            if !is_local && carries(&word.parts, resolves, asks) {
+                let message = format!("`{name}` is given a name or an address that is made of data");
+                self.found.push((word.span, message));
+            }
+        }
+    }
+}
+
+impl Sending {
+    /// `git remote add x URL` and then `git push x`: the text sends what is here to a place of its own choice.
+    fn pushed(&mut self, span: Span, words: &[Word]) {
+        let words: Vec<String> = words.iter().map(|word| word.as_literal().unwrap_or_default()).collect();
+        let at = |word: &str| words.iter().position(|known| known == word);
+        if at("remote").is_some() {
+            for verb in ["add", "set-url"] {
+                let names = at(verb).map(|at| words[at + 1..].iter().filter(|word| !word.starts_with('-')));
+                self.remotes.extend(names.into_iter().flatten().next().cloned());
+            }
+        } else if let Some(at) = at("push") {
+            let to = words[at + 1..].iter().find(|word| !word.starts_with('-'));
+            let default = to.is_none() && self.remotes.iter().any(|name| name == "origin");
+            if default || to.is_some_and(|to| self.remotes.contains(to)) {
+                let message = "git sends this repository to a remote that is set here".to_owned();
+                self.found.push((span, message));
+            }
         }
     }
 }

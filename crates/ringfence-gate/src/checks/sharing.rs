@@ -147,7 +147,7 @@ impl Check for Sharing {
         if SENDERS.contains(&name) && cmd.input.upstream.iter().any(shows_environment) {
             report.add(SENT, cmd.span, "the environment, which may hold secrets, is sent away");
         }
-        if name == "ssh" && cmd.rest().iter().any(|arg| opens_tunnel(arg.val.prefix())) {
+        if matches!(name, "ssh" | "autossh") && cmd.rest().iter().any(|arg| opens_tunnel(arg.val.prefix())) {
             report.add(TUNNEL, cmd.span, "`ssh` opens a way from elsewhere into this machine");
         }
         let runs = |word: &str| {

@@ -60,7 +60,7 @@ impl Eval<'_> {
     pub(crate) fn evaluated(&mut self, text: &str, span: Span) {
         let Some((name, subscript)) = text.split_once('[') else { return };
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let begins = name.rfind(|c: char| !is_name(c)).map_or(name, |at| &name[at + 1..]);
+        let begins = name.rsplit(|c: char| !is_name(c)).next().unwrap_or_default();
         if begins.is_empty() {
             return;
         }

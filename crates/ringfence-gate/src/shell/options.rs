@@ -99,8 +99,16 @@ struct Words<'a> {
 /// Adds what the table says about `name` with these words.
 pub(crate) fn options(name: &str, first: &Arg, args: &[Arg], input: &Input, inner: &mut Vec<Inner>) {
     let mut rows: Vec<&Row> = rows(name).collect();
-    let is_judged = crate::is_wrapper(name) || super::interpreter::is_one(name) || STARTERS.contains(&name);
-    if !is_judged && !crate::checks::takes_words_only(name) {
+    // Without an option, a text or code among its words, nothing general can be said.
+    let is_plain = input.text.is_none()
+        && !args.iter().any(|arg| arg.val.prefix().starts_with('-') || arg.is("eval") || arg.is("exec"));
+    let is_judged = || {
+        crate::checks::takes_words_only(name)
+            || STARTERS.contains(&name)
+            || crate::is_wrapper(name)
+            || super::interpreter::is_one(name)
+    };
+    if !is_plain && !is_judged() {
         rows.extend(general_rows());
     }
     if rows.is_empty() || args.is_empty() && input.text.is_none() && !rows.iter().any(|row| row.is_always()) {
@@ -184,12 +192,16 @@ fn option(spelling: &Spelling, arg: &Arg, shortens: bool) -> Option<Option<Val>>
             word.starts_with(before).then(|| Some(arg.val.skip(before.len())))
         }
         Spelling::Pattern(before, behind) => {
-            let (name, value) = arg.val.split_once('=').unwrap_or((word, Val::default()));
+            let (name, value) = match arg.val.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word, None),
+            };
             let rest = name.strip_prefix(before)?;
             let fits = behind
                 .split('*')
                 .try_fold(rest, |rest, piece| rest.find(piece).map(|at| &rest[at + piece.len()..]));
-            fits.is_some_and(|left| left.is_empty() || behind.is_empty()).then_some(Some(value))
+            let is_open = behind.is_empty() || behind.ends_with('*');
+            fits.is_some_and(|left| left.is_empty() || is_open).then_some(value)
         }
         _ => None,
     }
@@ -358,7 +370,18 @@ impl Words<'_> {
 
     /// Whether nothing is done, and only told.
     fn is_dry(&self) -> bool {
-        let dry = ["--dry-run", "--dry-run=client", "--dry-run=server", "--help", "--version", "--simulate"];
+        let dry = [
+            "--dry-run",
+            "--dry-run=client",
+            "--dry-run=server",
+            "--help",
+            "--version",
+            "--simulate",
+            "--check",
+            "--syntax-check",
+            "--list-tasks",
+            "--list-hosts",
+        ];
         self.args[..self.end].iter().any(|arg| arg.known().is_some_and(|word| dry.contains(&word)))
     }
 
@@ -461,7 +484,25 @@ fn is_code(name: &str) -> bool {
         "so", "dll", "dylib", "jar", "node", "ko", "wasm", "py", "rb", "pl", "lua", "js", "mjs", "cjs", "sh",
         "bash", "el", "vim", "nse", "tcl", "scm", "vd", "jl", "php", "groovy", "conf", "cfg", "rc", "ef",
     ];
-    name.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending))
+    let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending));
+    let recipes = [
+        "procfile",
+        "rakefile",
+        "gemfile",
+        "tiltfile",
+        "makefile",
+        "justfile",
+        "taskfile",
+        "brewfile",
+        "vagrantfile",
+        "fastfile",
+        "podfile",
+        "capfile",
+        "guardfile",
+        "earthfile",
+        "snakefile",
+    ];
+    has_ending || recipes.contains(&crate::path::base_name(name))
 }
 
 /// `host:path`, but no path with a colon in it.

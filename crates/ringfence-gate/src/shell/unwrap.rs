@@ -214,7 +214,7 @@ fn xargs(args: &[Arg], input: &Input) -> Vec<Inner> {
             continue;
         }
         for (at, letter) in word.char_indices().skip(1) {
-            let glued = &word[at + 1..];
+            let glued = &word[at + letter.len_utf8()..];
             match letter {
                 'i' => {
                     replace = Some(if glued.is_empty() { "{}".to_owned() } else { glued.to_owned() });

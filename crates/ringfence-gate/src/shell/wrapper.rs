@@ -86,6 +86,7 @@ const WRAPPERS: &[Wrapper] = &[
         "mangohud",
         "vglrun",
     ]),
+    with(&["sshpass"], "pfdP", &[]),
     with(&["proot"], "rbwkqv0iSR", &["--rootfs", "--bind", "--cwd", "--kernel-release", "--qemu"]),
     with(&["chpst"], "uUbmdofpcrte/n", &[]),
     with(&["cgexec"], "g", &[]),
@@ -335,7 +336,9 @@ fn special(name: &str, args: &[Arg]) -> Option<Vec<Inner>> {
             }
             Some(vec![Inner::command(words)])
         }
-        "ssh" | "slogin" => Some(remote(args).and_then(joined).map(Inner::shell).into_iter().collect()),
+        "ssh" | "slogin" | "autossh" => {
+            Some(remote(args).and_then(joined).map(Inner::shell).into_iter().collect())
+        }
         "docker" | "podman" | "nerdctl" => Some(container(args)),
         _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") => {
             let at =
