@@ -200,7 +200,7 @@ impl Shell {
             (a, b) => a.or(b),
         };
         if let Some(desk) = &self.desk {
-            desk.turn_to(command, request.call.as_deref());
+            desk.turn_to(command, request.call.as_deref(), &live.bash);
         }
         let watch = Watch {
             live,
