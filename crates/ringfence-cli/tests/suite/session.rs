@@ -185,6 +185,38 @@ fn a_question_names_the_command_whose_process_asks() {
     assert_eq!(session.end(), 0);
 }
 
+/// The first process of a session's sandbox, as the host numbers it.
+fn first_process(session: u32) -> Option<i32> {
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let is_first = field("NSpid:")?.split_whitespace().skip(1).eq(["1"]);
+        let is_its = field("PPid:") == Some(session.to_string().as_str());
+        (is_first && is_its).then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+    })
+}
+
+#[test]
+fn a_sandbox_that_is_killed_during_a_question_is_built_anew() {
+    let Some(room) = room() else { return };
+    room.write(room.home.join(".ssh/config"), "Host treasure\n");
+    let mut session = Session::start(&room);
+    let layers = session.run(100, "true")["sandbox"]["layers"].to_string();
+    for round in 0..5 {
+        session.send(&json!({ "id": 2 * round, "command": "cat ../.ssh/config" }));
+        session.until("permission_request");
+        let first = first_process(session.child.id()).and_then(rustix::process::Pid::from_raw);
+        let Some(first) = first else {
+            assert!(!layers.contains("pidNamespace"), "{layers}");
+            break;
+        };
+        rustix::process::kill_process(first, rustix::process::Signal::KILL).unwrap();
+        session.until("result");
+        assert_eq!(session.run(2 * round + 1, "echo here")["stdout"], "here\n");
+    }
+    assert_eq!(session.end(), 0);
+}
+
 #[test]
 fn late_output_has_the_id_of_its_command() {
     let Some(room) = room() else { return };

@@ -286,7 +286,12 @@ impl Shell {
             }
         }
         let lost = slot.take().is_some();
-        *slot = Some(Live::start(&self.home, self.desk.as_ref(), live::Streams::Nothing)?);
+        let start = || Live::start(&self.home, self.desk.as_ref(), live::Streams::Nothing);
+        *slot = Some(match start() {
+            // Nothing has run yet.
+            Err(_) if self.home.has_ended() => start()?,
+            started => started?,
+        });
         Ok((0, lost))
     }
 
