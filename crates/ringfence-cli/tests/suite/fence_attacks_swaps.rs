@@ -30,6 +30,22 @@ fn state(path: &std::path::Path) -> (u64, i64, i64, u64, String) {
     (stat.st_ino(), stat.st_mtime(), stat.st_mtime_nsec(), stat.st_nlink(), content)
 }
 
+#[test]
+fn the_swapper_wins_where_nobody_looks() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("n/.git/hooks")).unwrap();
+    for (name, content) in [("n/.git/config", "[core]\n"), (".env", "canary")] {
+        std::fs::write(directory.path().join(name), content).unwrap();
+    }
+    let said = SWAPS.unfenced(&["3000", "0", "7", "9"], directory.path());
+    // What it writes over it cannot read any more.
+    let is_whole = |name: &str, content: &str| {
+        std::fs::read_to_string(directory.path().join(name)).is_ok_and(|now| now == content)
+    };
+    let is_kept = is_whole(".env", "canary") && is_whole("n/.git/config", "[core]\n");
+    assert!(said.contains(" calls ") && (!is_kept || !said.contains(" 0 leaks")), "{said}");
+}
+
 fn nothing_that_is_swapped_meanwhile_gains_anything(launcher: Launcher) {
     let room = Room::on(launcher);
     room.helper(&SWAPS);

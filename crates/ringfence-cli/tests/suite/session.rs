@@ -155,6 +155,69 @@ fn permission_is_asked_for_and_kept_across_a_replaced_shell() {
 }
 
 #[test]
+fn a_question_names_the_command_whose_process_asks() {
+    let Some(room) = room() else { return };
+    room.write(room.home.join(".ssh/config"), "Host treasure\n");
+    let mut session = Session::start(&room);
+    let wait = "while ! test -e go; do sleep 0.02; done; cat ../.ssh/config";
+    let asked_by = |session: &mut Session, id: u32| {
+        session.send(
+            &json!({ "id": id, "command": "touch go; while ! test -e on; do sleep 0.02; done; rm go on" }),
+        );
+        let asked = session.until("permission_request");
+        session.send(&json!({ "permission": asked["permission"], "decision": "deny" }));
+        room.write("on", "");
+        session.until("result");
+        asked["command"].as_str().unwrap().to_owned()
+    };
+    let child = format!("({wait}) & echo now");
+    session.run(1, &child);
+    assert_eq!(asked_by(&mut session, 2), child);
+    // Its parent is gone.
+    let orphan = format!("( ({wait}) & )");
+    session.run(3, &orphan);
+    assert_eq!(asked_by(&mut session, 4), orphan);
+    // One that leaves its command later may be anybody's.
+    session
+        .run(5, "(while ! test -e go; do sleep 0.02; done; (sleep 0.1; cat ../.ssh/config) & ) & echo now");
+    let named = asked_by(&mut session, 6);
+    assert_eq!(named, "cat ../.ssh/config (left running by a command)");
+    assert_eq!(session.end(), 0);
+}
+
+/// The first process of a session's sandbox, as the host numbers it.
+fn first_process(session: u32) -> Option<i32> {
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let is_first = field("NSpid:")?.split_whitespace().skip(1).eq(["1"]);
+        let is_its = field("PPid:") == Some(session.to_string().as_str());
+        (is_first && is_its).then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+    })
+}
+
+#[test]
+fn a_sandbox_that_is_killed_during_a_question_is_built_anew() {
+    let Some(room) = room() else { return };
+    room.write(room.home.join(".ssh/config"), "Host treasure\n");
+    let mut session = Session::start(&room);
+    let layers = session.run(100, "true")["sandbox"]["layers"].to_string();
+    for round in 0..5 {
+        session.send(&json!({ "id": 2 * round, "command": "cat ../.ssh/config" }));
+        session.until("permission_request");
+        let first = first_process(session.child.id()).and_then(rustix::process::Pid::from_raw);
+        let Some(first) = first else {
+            assert!(!layers.contains("pidNamespace"), "{layers}");
+            break;
+        };
+        rustix::process::kill_process(first, rustix::process::Signal::KILL).unwrap();
+        session.until("result");
+        assert_eq!(session.run(2 * round + 1, "echo here")["stdout"], "here\n");
+    }
+    assert_eq!(session.end(), 0);
+}
+
+#[test]
 fn late_output_has_the_id_of_its_command() {
     let Some(room) = room() else { return };
     let mut session = Session::start(&room);

@@ -260,10 +260,10 @@ impl Connection {
         sys::connect(self.own.as_fd(), &self.address)
     }
 
-    /// Whether nobody has to be waited for.
+    /// Whether nobody has to be waited for. Of a stream that does not wait now that is not known: another thread may let
+    /// it wait meanwhile.
     fn is_made_at_once(&self) -> bool {
-        rustix::fs::fcntl_getfl(&self.own).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
-            || sockopt::socket_type(&self.own) == Ok(SocketType::DGRAM)
+        sockopt::socket_type(&self.own) == Ok(SocketType::DGRAM)
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringfence_fence::EventSink;
 use ringfence_linux::cgroup::Reached;
@@ -76,6 +77,14 @@ impl Meter {
 struct Running {
     orders: Sender<Order>,
     thread: JoinHandle<()>,
+    /// Nothing runs in it any more, though those who attended to it may still be busy with a question.
+    over: Arc<AtomicBool>,
+}
+
+impl Running {
+    fn is_over(&self) -> bool {
+        self.thread.is_finished() || self.over.load(Ordering::Acquire)
+    }
 }
 
 impl HeldSandbox {
@@ -96,7 +105,7 @@ impl HeldSandbox {
     pub(crate) fn open(&self, command: ExtraCommand) -> Result<()> {
         let mut running = self.running.locked();
         let sandbox = match running.take() {
-            Some(sandbox) if !sandbox.thread.is_finished() => sandbox,
+            Some(sandbox) if !sandbox.is_over() => sandbox,
             _ => self.build()?,
         };
         let sent = sandbox.orders.send(Order::Open(Box::new(command)));
@@ -104,10 +113,22 @@ impl HeldSandbox {
         sent.map_err(|_| Error::new(ErrorKind::SpawnFailed, "the sandbox ended"))
     }
 
+    /// Whether a run that could not begin met a sandbox that has just ended: somebody killed its first process. The next
+    /// one builds it anew.
+    pub(crate) fn has_ended(&self) -> bool {
+        const MOMENT: Duration = Duration::from_millis(10);
+        (0..50).any(|tries| {
+            if tries > 0 {
+                std::thread::sleep(MOMENT);
+            }
+            self.running.locked().as_ref().is_none_or(Running::is_over)
+        })
+    }
+
     /// Ends everything inside. The next run builds it anew.
     pub(crate) fn close(&self) {
         let running = self.running.locked().take();
-        if let Some(Running { orders, thread }) = running {
+        if let Some(Running { orders, thread, .. }) = running {
             let _ = orders.send(Order::Close);
             let _ = thread.join();
         }
@@ -117,15 +138,16 @@ impl HeldSandbox {
         let (orders, received) = channel();
         let (up, is_up) = channel();
         let (fence, request, sender) = (Arc::clone(&self.fence), self.request.clone(), orders.clone());
-        let meter = Arc::clone(&self.meter);
+        let (meter, over) = (Arc::clone(&self.meter), Arc::<AtomicBool>::default());
+        let is_over = Arc::clone(&over);
         // The sandbox dies with the thread that starts it.
         let thread = std::thread::spawn(move || {
-            if let Err(error) = fence.keep(&request, &received, &sender, &up, &meter) {
+            if let Err(error) = fence.keep(&request, &received, &sender, &up, &meter, &is_over) {
                 let _ = up.send(Err(error));
             }
         });
         is_up.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::SpawnFailed, "the sandbox ended")))?;
-        Ok(Running { orders, thread })
+        Ok(Running { orders, thread, over })
     }
 }
 
@@ -211,11 +233,12 @@ impl LocalFence {
         sender: &Sender<Order>,
         up: &Sender<Result<()>>,
         meter: &Meter,
+        over: &AtomicBool,
     ) -> Result<()> {
         let mut selected = self.selection.current();
         loop {
             let launch_failed = RefCell::default();
-            let kept = self.keep_by(&selected, request, orders, sender, up, &launch_failed, meter);
+            let kept = self.keep_by(&selected, request, orders, sender, up, &launch_failed, meter, over);
             selected = match launch_failed.into_inner() {
                 // Nothing has run in it.
                 Some(error) if error.is_of_the_machine() => {
@@ -236,6 +259,7 @@ impl LocalFence {
         up: &Sender<Result<()>>,
         launch_failed: &RefCell<Option<LaunchError>>,
         meter: &Meter,
+        over: &AtomicBool,
     ) -> Result<()> {
         let inputs = &self.inputs;
         let ready = selected.fence_plan.ready(inputs)?;
@@ -263,6 +287,7 @@ impl LocalFence {
                         let _ = sender.send(Order::Up);
                     };
                     let outcome = common.run(&failed, &|_| (), None, Some(&on_held)).serve(sandbox, drop);
+                    over.store(true, Ordering::Release);
                     let _ = sender.send(Order::Over);
                     (outcome, failed.into_inner())
                 });

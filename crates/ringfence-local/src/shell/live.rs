@@ -111,6 +111,14 @@ pub(crate) enum Home {
 }
 
 impl Home {
+    /// Whether the sandbox that could not be entered has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        match self {
+            Self::Own(..) => false,
+            Self::Shared(sandbox) => sandbox.has_ended(),
+        }
+    }
+
     pub(crate) fn fence(&self) -> &Arc<LocalFence> {
         match self {
             Self::Own(fence, _) => fence,

@@ -200,7 +200,7 @@ impl Shell {
             (a, b) => a.or(b),
         };
         if let Some(desk) = &self.desk {
-            desk.turn_to(command, request.call.as_deref());
+            desk.turn_to(command, request.call.as_deref(), &live.bash);
         }
         let watch = Watch {
             live,
@@ -286,7 +286,12 @@ impl Shell {
             }
         }
         let lost = slot.take().is_some();
-        *slot = Some(Live::start(&self.home, self.desk.as_ref(), live::Streams::Nothing)?);
+        let start = || Live::start(&self.home, self.desk.as_ref(), live::Streams::Nothing);
+        *slot = Some(match start() {
+            // Nothing has run yet.
+            Err(_) if self.home.has_ended() => start()?,
+            started => started?,
+        });
         Ok((0, lost))
     }
 

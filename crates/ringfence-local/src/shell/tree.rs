@@ -85,6 +85,10 @@ impl Tops {
         Self(tops)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = i32> + '_ {
+        self.0.iter().copied()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -128,6 +132,38 @@ impl Tops {
         }
         reached
     }
+}
+
+/// Where a process of a shell stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// It is bash itself.
+    Bash,
+    /// It is this child of bash, or below it.
+    Below(i32),
+    /// It is this one, whose parent is gone, or below it.
+    Apart(i32),
+}
+
+/// Where the process stands that has the number `inner` inside; none when it is not to be found.
+pub(crate) fn find(bash: i32, inner: u32) -> Option<Stands> {
+    let is_it = |pid: i32| inner_number(pid) == Some(inner);
+    if is_it(bash) {
+        return Some(Stands::Bash);
+    }
+    let has_it = |top: &i32| Tops(BTreeSet::from([*top])).with_all_below().into_iter().any(is_it);
+    let below = children(bash).into_iter().find(has_it).map(Stands::Below);
+    below.or_else(|| {
+        let beside = parent(bash).map(children).unwrap_or_default();
+        beside.into_iter().filter(|pid| *pid != bash).find(has_it).map(Stands::Apart)
+    })
+}
+
+/// The number that a process has inside.
+fn inner_number(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NStgid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// Sends a signal to a process that may be gone.
