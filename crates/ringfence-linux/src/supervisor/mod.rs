@@ -21,6 +21,7 @@ mod git_config;
 mod handover;
 mod host_lookup;
 mod judge_change;
+mod loopback;
 mod mount_grant;
 mod network;
 pub mod notif;
@@ -55,6 +56,7 @@ use rustix::io::Errno;
 
 pub use ask::Ask;
 pub use git_config::is_harmless as is_harmless_git_config;
+pub use loopback::Bound;
 pub use report_once::Reporter;
 pub use shared::Shared;
 pub use tripwire::Tripwire;
@@ -382,6 +384,7 @@ impl<'a> Supervisor<'a> {
             return Err(unread);
         }
         self.ending = self.ending.max(self.path.ending());
+        self.lead_to_own_memory();
         Ok(())
     }
 

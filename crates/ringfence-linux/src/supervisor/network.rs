@@ -41,6 +41,9 @@ impl Supervisor<'_> {
         (address, length): (u64, u64),
     ) -> Answer {
         let tid = notification.tid;
+        if let Some(answer) = self.connect_loopback(listener, notification, socket, (address, length)) {
+            return answer;
+        }
         let address = read_address(tid, address, length);
         // A local socket can reach whatever has a path. The kernel would read the address a second time, so
         // it is the supervisor that connects, also to what is the sandbox's own.
