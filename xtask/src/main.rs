@@ -25,6 +25,7 @@ mod packages;
 mod release;
 mod report;
 mod shell;
+mod suites;
 mod test;
 mod tidy;
 mod unprivileged;

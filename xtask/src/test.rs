@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::notes::Notes;
 use crate::report::{Done, Report};
 use crate::shell::{self, ScratchDir, TestRun};
-use crate::{macos, mcp, packages, tidy, unprivileged};
+use crate::{macos, mcp, packages, suites, tidy, unprivileged};
 
 /// Runs all steps, or those of `only`.
 pub(crate) fn run(only: Option<&str>) -> Result<ExitCode> {
@@ -33,6 +33,7 @@ pub(crate) fn run(only: Option<&str>) -> Result<ExitCode> {
     report.step("mcp-python", mcp::check_python);
     report.step("mcp-npm", mcp::check_npm);
     report.step("unprivileged", unprivileged::run);
+    report.step("suites", suites::run);
     Ok(if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -195,6 +195,8 @@ pub(crate) fn become_reaper(name: &CStr, keep: &mut [RawFd]) -> Result<(), Failu
     sys::unshare_files().or_fail(Step::StartCommand)?;
     // SAFETY: this process only reaps from here on, and ends without running destructors.
     unsafe { sys::close_all_but(keep) }.or_fail(Step::StartCommand)?;
+    // SAFETY: it knows all it needs.
+    unsafe { sys::wipe_arguments() };
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .or_fail(Step::NotDumpable)?;
     let _ = rustix::thread::set_name(name);

@@ -137,12 +137,12 @@ impl Ruleset {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, handled })
     }
 
-    /// Allows `rights` beneath `path`; a path that does not exist is skipped, since nothing can be
-    /// done to it.
+    /// Allows `rights` beneath `path`; a path that does not exist, or that this user cannot get to, is skipped, since
+    /// nothing can be done to it.
     pub fn allow(&self, path: &CStr, rights: Rights) -> Sys<()> {
         let parent = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             Ok(parent) => parent,
-            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOENT | Errno::ACCESS) => return Ok(()),
             Err(errno) => return Err(errno),
         };
         let stat = rustix::fs::fstat(&parent)?;

@@ -14,6 +14,22 @@ use crate::sys::CStringArray;
 pub const DEVICES: [&CStr; 6] =
     [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty"];
 
+/// What the kernel tells of itself and of everybody, and nobody inside needs: most of it only to root, who is root inside
+/// too.
+pub const KERNELS_OWN: [&CStr; 11] = [
+    c"/proc/kcore",
+    c"/proc/key-users",
+    c"/proc/keys",
+    c"/proc/kpagecgroup",
+    c"/proc/kpagecount",
+    c"/proc/kpageflags",
+    c"/proc/pagetypeinfo",
+    c"/proc/sched_debug",
+    c"/proc/slabinfo",
+    c"/proc/timer_list",
+    c"/proc/vmallocinfo",
+];
+
 /// One step of building the root, executed in order after the new (empty, tmpfs) root is in place.
 /// Targets are absolute, canonical paths in the new root; sources are the same on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -401,6 +401,36 @@ pub(crate) unsafe fn wipe_environment() {
     }
 }
 
+/// Overwrites this process's arguments, which everybody who sees it can read.
+///
+/// # Safety
+/// Nobody in this process may read them any more.
+pub(crate) unsafe fn wipe_arguments() {
+    const SHOWN: &[u8] = b"ringfence";
+    // Behind the name, which may hold anything, the first is the third.
+    const FIRST: usize = 48 - 3;
+    let mut text = [0_u8; 1024];
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    let read = rustix::fs::open(c"/proc/self/stat", flags, rustix::fs::Mode::empty())
+        .and_then(|file| rustix::io::read(&file, &mut text));
+    let Ok(length) = read else { return };
+    let Some(after) = text[..length].iter().rposition(|&byte| byte == b')') else { return };
+    let mut fields = text[after + 1..length].split(|&byte| byte == b' ').filter(|field| !field.is_empty());
+    let mut number =
+        |skipped: usize| -> Option<usize> { std::str::from_utf8(fields.nth(skipped)?).ok()?.parse().ok() };
+    let (Some(start), Some(end)) = (number(FIRST), number(0)) else { return };
+    if start == 0 || end <= start {
+        return;
+    }
+    let start = start as *mut u8;
+    let room = end - start as usize;
+    // SAFETY: the kernel put the arguments there, in memory of this process that can be written; the caller says that
+    // nobody reads them.
+    unsafe { start.write_bytes(0, room) };
+    // SAFETY: as above; not longer than that.
+    unsafe { start.copy_from_nonoverlapping(SHOWN.as_ptr(), SHOWN.len().min(room - 1)) };
+}
+
 /// Ends the process at once, without running anything at exit.
 pub(crate) fn exit_now(code: c_int) -> ! {
     // SAFETY: ends the process.

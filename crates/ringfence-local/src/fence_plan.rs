@@ -12,7 +12,7 @@ use ringfence_linux::idmapped_etc::Idmapped;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, MountStep, Plan};
 use ringfence_linux::seccomp::{self, NotifySet, Shared};
-use ringfence_linux::supervisor::{self, Watched};
+use ringfence_linux::supervisor::{self, Bound, Watched};
 use ringfence_linux::{fuse, landlock, prefork, subreaper};
 use ringfence_model::config::Precision;
 use ringfence_model::{Access, Assurance, Degradation, DegradationCode, Layer, Policy, PolicyMode, Result};
@@ -348,8 +348,18 @@ impl FencePlan {
                 rules.push(own.landlock_rule());
                 landlocked.clone_from(rules);
             }
-            watched.to_mut().shared =
-                Some(supervisor::Shared { home, own_home, usual, replaced, landlocked });
+            let own_memory = own.memory.clone();
+            let watched = watched.to_mut();
+            watched.kept.push(own_memory.clone());
+            watched.shared = Some(supervisor::Shared {
+                home,
+                own_home,
+                usual,
+                own_memory,
+                bound: Bound::default(),
+                replaced,
+                landlocked,
+            });
             policy.to_mut().filesystem.allow_write.push(own.rule());
         }
         Ok(Ready { fence_plan: self, plan, policy, watched, own })

@@ -103,12 +103,12 @@ pub(crate) fn without_namespaces(
         Degradation::new(
             Code::DirectoriesOnHost,
             "the home directory and the place for temporary files are on the host's disk (removed at the end, not \
-             limited by memory); /tmp and /dev/shm themselves are refused",
+             limited by memory); /tmp itself is refused, TMPDIR names another place",
         ),
         Degradation::new(
             Code::NoOwnNetwork,
-            "no network at all, not even the sandbox's own loopback; no System V IPC, named semaphores or shared \
-             memory; no new terminals",
+            "no network of its own: on loopback it reaches its own servers only, and programs of the host reach them too; \
+             no datagrams; no System V IPC",
         ),
         Degradation::new(
             Code::NamesVisible,

@@ -38,6 +38,9 @@ pub(crate) struct OwnDirectory {
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "for the subreaper, which Linux has"))]
     pub(crate) c_path: CString,
     pub(crate) places: Places,
+    /// In the place of `/dev/shm`.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "Linux has such a place"))]
+    pub(crate) memory: PathBuf,
 }
 
 impl OwnDirectory {
@@ -57,14 +60,15 @@ impl OwnDirectory {
             .map_err(|error| failed(&base, error))?;
         let place = |name: &str| directory.path().join(name);
         let places = Places { home: place("home"), tmp: place("tmp"), run: place("run") };
-        for place in [&places.home, &places.tmp, &places.run] {
+        let memory = place("shm");
+        for place in [&places.home, &places.tmp, &places.run, &memory] {
             std::fs::create_dir(place)
                 .and_then(|()| std::fs::set_permissions(place, closed()))
                 .map_err(|error| failed(place, error))?;
         }
         let c_path = CString::new(directory.path().as_os_str().as_bytes())
             .map_err(|error| failed(&base, std::io::Error::other(error)))?;
-        Ok(Self { directory, c_path, places })
+        Ok(Self { directory, c_path, places, memory })
     }
 
     pub(crate) fn path(&self) -> &Path {

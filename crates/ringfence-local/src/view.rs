@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_linux::fuse::{self as trap, Trap};
 use ringfence_linux::landlock::{self, Rights};
-use ringfence_linux::plan::{BindAccess, LandlockRule, MountStep};
+use ringfence_linux::plan::{BindAccess, KERNELS_OWN, LandlockRule, MountStep};
 use ringfence_model::policy::Filesystem;
 use ringfence_model::{Access, DenyReason, Error, ErrorKind, PathOutcome, Result};
 
@@ -125,6 +125,7 @@ impl Rooms {
             }
         }
         view.protect(fs, found, &placed, supervised, &mut names)?;
+        view.mounts.extend(kernels_own());
         for (path, node) in &placed {
             if *node == Node::Passage {
                 view.mounts.push(MountStep::ReadOnly { target: c_path(Path::new(path))? });
@@ -133,6 +134,13 @@ impl Rooms {
         check_cwd(fs, &placed, cwd)?;
         Ok(view)
     }
+}
+
+/// Masks of what the kernel tells to this user and shall not tell inside.
+fn kernels_own() -> impl Iterator<Item = MountStep> {
+    let is_told = |path: &&&CStr| rustix::fs::access(**path, rustix::fs::Access::READ_OK).is_ok();
+    let told = KERNELS_OWN.iter().filter(is_told);
+    told.map(|path| MountStep::Mask { target: CString::from(*path) })
 }
 
 /// What may be written of the host's; and the private places around it, since Landlock has no way to allow
@@ -366,6 +374,10 @@ impl View {
             // The link's target is on the list by its own path; the link itself holds nothing.
             return Ok(());
         }
+        // Root inside has no power over other people's directories.
+        if is_closed_to_me(path) {
+            return Ok(());
+        }
         // What its owner keeps from this user needs no mask: the kernel refuses it here as on the host.
         if node == Node::ReadOnly && !is_mine(&metadata) && is_unreadable(path) {
             return Ok(());
@@ -441,6 +453,18 @@ impl View {
 fn is_mine(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
     metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// Whether a directory above, of somebody else's, lets nobody pass who has no power over it. For root, who sees what is
+/// behind such directories here.
+fn is_closed_to_me(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let group = rustix::process::getegid().as_raw();
+    rustix::process::geteuid().is_root()
+        && path.ancestors().skip(1).filter_map(|dir| dir.symlink_metadata().ok()).any(|dir| {
+            let lets_pass = if dir.gid() == group { 0o011 } else { 0o001 };
+            !is_mine(&dir) && dir.mode() & lets_pass == 0
+        })
 }
 
 fn is_unreadable(path: &Path) -> bool {

@@ -4,6 +4,8 @@ use crate::suite::fence_support::{Launcher, for_every_launcher};
 use crate::suite::support::{Ran, Room};
 
 for_every_launcher! {
+    what_the_kernel_tells_of_itself_is_not_told_not_even_to_root,
+    terminals_of_the_host_stay_closed,
     what_processes_of_the_host_have_open_stays_theirs,
     the_processes_that_make_the_sandbox_tell_nothing,
     links_of_the_first_process_lead_nowhere,
@@ -68,4 +70,41 @@ fn who_holds_the_sandbox_without_a_pid_namespace_is_not_seen(launcher: Launcher)
     let is_seen = ran.stdout.contains("seen");
     assert_eq!(is_seen, launcher != Launcher::Landlock, "{ran:?}");
     assert!(ran.stdout.ends_with("bash\n"), "{ran:?}");
+}
+
+fn what_the_kernel_tells_of_itself_is_not_told_not_even_to_root(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.fenced_with(
+        &["--env", "CANARY=canary-argument"],
+        "for f in kcore key-users keys kpagecgroup kpagecount kpageflags pagetypeinfo sched_debug slabinfo timer_list vmallocinfo; do
+            (exec 3< /proc/$f) 2> /dev/null && echo $f
+        done
+        cat /proc/1/cmdline | tr '\\0' ' ' | grep canary
+        cat /proc/meminfo /proc/cpuinfo /proc/uptime > /dev/null && echo told",
+    );
+    assert_eq!(ran.stdout, "told\n", "{ran:?}");
+}
+
+/// Where there are no mounts, they are in the same directory as the sandbox's own.
+fn terminals_of_the_host_stay_closed(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let master =
+        rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::unlockpt(&master).unwrap();
+    let slave = rustix::pty::ptsname(&master, Vec::new()).unwrap();
+    let slave = slave.to_str().unwrap();
+    let ran = room.fenced(&format!(
+        "python3 - <<'END'
+import os, pty
+mine, other = pty.openpty()
+for path in '{slave}', os.ttyname(other):
+    try: os.open(path, os.O_RDWR | os.O_NOCTTY); print(path == '{slave}')
+    except OSError: pass
+END"
+    ));
+    // The same number may be its own where it has a directory of its own.
+    assert!(!ran.stdout.contains("True") || ran.promises("noNamespaces"), "{ran:?}");
+    if launcher == Launcher::Landlock {
+        assert_eq!(ran.stdout, "False\n", "{ran:?}");
+    }
 }

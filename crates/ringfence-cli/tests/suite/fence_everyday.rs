@@ -7,6 +7,7 @@ use crate::suite::support::Room;
 
 for_every_launcher! {
     who_opens_files_stays_free_to_run_anywhere,
+    what_another_user_keeps_closed_is_no_hindrance,
     who_hides_its_memory_opens_and_removes_files,
 }
 
@@ -332,4 +333,25 @@ fn a_home_in_the_project_is_no_hindrance() {
         let output = command.env("HOME", &home).env_remove("RINGFENCE_HOME").output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{precision}: {output:?}");
     }
+}
+
+/// Root sees a socket there, and its sandbox could not cover it.
+fn what_another_user_keeps_closed_is_no_hindrance(launcher: Launcher) {
+    // Who is not root does not see what is in it, on the host either.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let room = Room::on(launcher);
+    let shown = room.home.join("shown");
+    let closed = shown.join("closed");
+    std::fs::create_dir_all(closed.join("deeper")).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(closed.join("deeper/agent.sock")).unwrap();
+    std::fs::write(closed.join(".env"), "SECRET=1").unwrap();
+    for path in [closed.join("deeper"), closed.clone()] {
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        std::os::unix::fs::chown(&path, Some(54321), Some(54321)).unwrap();
+    }
+    let text = format!("ls {0}; cat {0}/closed/.env; ls {0}/closed/deeper; true", shown.display());
+    let ran = room.fenced_with(&["--allow-read", shown.to_str().unwrap()], &text);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "closed\n"), "{ran:?}");
 }

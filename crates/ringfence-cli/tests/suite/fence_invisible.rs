@@ -9,6 +9,8 @@ for_every_launcher! {
     the_machine_knows_its_own_name,
     processes_of_one_sandbox_trace_each_other,
     what_is_missing_is_missing_and_not_read_only,
+    shared_memory_semaphores_and_terminals_are_its_own,
+    servers_on_loopback_are_its_own,
 }
 
 /// A program that says what it found out, line by line.
@@ -133,4 +135,65 @@ for path in "/usr/no-such", "/etc/no-such", "/usr/no/such":
 END"#,
     );
     assert_eq!(ran.stdout, "ENOENT ENOENT ENOENT ENOENT\n".repeat(3), "{ran:?}");
+}
+
+fn shared_memory_semaphores_and_terminals_are_its_own(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = says(
+        &room,
+        r#"python3 - <<'END'
+import multiprocessing, os, pty
+from multiprocessing import shared_memory
+def work(lock, name):
+    with lock:
+        memory = shared_memory.SharedMemory(name)
+        memory.buf[0] += 1
+        memory.close()
+memory = shared_memory.SharedMemory("ringfence-test-%d" % os.getpid(), create=True, size=4096)
+lock = multiprocessing.Lock()
+children = [multiprocessing.Process(target=work, args=(lock, memory.name)) for _ in range(3)]
+for child in children: child.start()
+for child in children: child.join()
+print(memory.buf[0])
+memory.close(); memory.unlink()
+master, slave = pty.openpty()
+os.write(slave, b"hello\n")
+print(os.read(master, 100))
+print(os.isatty(slave))
+END
+        script -qec 'tty && echo on it' /dev/null | tail -1 | tr -d '\r'
+        ls /dev/shm | wc -l"#,
+    );
+    assert_eq!(ran.stdout, "3\nb'hello\\r\\n'\nTrue\non it\n0\n", "{ran:?}");
+}
+
+fn servers_on_loopback_are_its_own(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let host = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let any = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let ports = [&host, &any].map(|listener| listener.local_addr().unwrap().port());
+    let ran = says(
+        &room,
+        &format!(
+            r#"python3 - <<'END'
+import http.server, socket, threading, urllib.request
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *rest): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+for _ in range(20):
+    assert urllib.request.urlopen("http://127.0.0.1:%d/" % server.server_port, timeout=20).status == 200
+for port in {ports:?}:
+    try: socket.create_connection(("127.0.0.1", port), timeout=5); print("reached the host")
+    except OSError: pass
+server.shutdown(); server.server_close()
+try: socket.create_connection(("127.0.0.1", server.server_port), timeout=5); print("reached nobody")
+except OSError: pass
+print("served")
+END"#
+        ),
+    );
+    assert_eq!(ran.stdout, "served\n", "{ran:?}");
+    host.set_nonblocking(true).unwrap();
+    assert!(host.accept().is_err(), "somebody inside reached the host");
 }

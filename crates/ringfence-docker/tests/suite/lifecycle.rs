@@ -251,6 +251,8 @@ fn a_container_is_hardened_as_the_engine_sees_it() {
     for path in ["/tmp", "/var/tmp", "/run"] {
         assert!(host["Tmpfs"][path].as_str().unwrap().contains("size="), "{}", host["Tmpfs"]);
     }
+    // Programs are built and run there.
+    assert!(host["Tmpfs"]["/tmp"].as_str().unwrap().contains("exec,"), "{}", host["Tmpfs"]);
     let mounts = seen[0]["Mounts"].as_array().unwrap();
     let guest = mounts.iter().find(|mount| mount["Destination"] == "/.ringfence-guest").unwrap();
     assert_eq!(guest["RW"], false);

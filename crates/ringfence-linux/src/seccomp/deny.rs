@@ -383,6 +383,7 @@ const TABLE: &[Entry] = &[
     allow_if(call!(socket), &[INTERNET, kind(libc::SOCK_STREAM), protocol(libc::IPPROTO_TCP)], ORDINARY),
     allow_if(call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM), protocol(0)], ORDINARY),
     allow_if(call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM), protocol(libc::IPPROTO_UDP)], ORDINARY),
+    allow_if(call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM), protocol(libc::IPPROTO_UDPLITE)], ORDINARY),
     allow_if(call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM), protocol(libc::IPPROTO_ICMP)], ORDINARY),
     allow_if(call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM), protocol(libc::IPPROTO_ICMPV6)], ORDINARY),
     answer(

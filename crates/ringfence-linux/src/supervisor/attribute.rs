@@ -131,10 +131,10 @@ impl Supervisor<'_> {
         };
         let [user, group] = [first, first + 1].map(|index| on_behalf::low(notification.args[index]));
         let (own_user, own_group) = (rustix::process::geteuid(), rustix::process::getegid());
-        // The sandbox's user namespace has no other ids.
+        // The sandbox's user namespace has no other ids. A host says that the user may not.
         let is_known = |id: u32, own: u32| id == u32::MAX || id == own || self.watched.shared.is_some();
         if !is_known(user, own_user.as_raw()) || !is_known(group, own_group.as_raw()) {
-            return Err(Errno::INVAL);
+            return Err(Errno::PERM);
         }
         let user = (user != u32::MAX).then(|| Uid::from_raw(user));
         let group = (group != u32::MAX).then(|| Gid::from_raw(group));

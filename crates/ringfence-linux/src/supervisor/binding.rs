@@ -27,6 +27,9 @@ impl Supervisor<'_> {
         (address, length): (u64, u64),
     ) -> Answer {
         let tid = notification.tid;
+        if let Some(answer) = self.bind_loopback(listener, notification, socket, (address, length)) {
+            return answer;
+        }
         let Address::Path(path) = network::read_address(tid, address, length) else {
             return Answer::Continue;
         };

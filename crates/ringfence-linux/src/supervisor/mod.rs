@@ -20,6 +20,7 @@ mod git;
 mod handover;
 mod host_lookup;
 mod judge_change;
+mod loopback;
 mod mount_grant;
 mod name_lookup;
 mod network;
@@ -59,6 +60,7 @@ use rustix::io::Errno;
 
 pub use ask::Ask;
 pub use describe::left_out;
+pub use loopback::Bound;
 pub use report_once::Reporter;
 pub use shared::Shared;
 pub use tripwire::Tripwire;
@@ -414,6 +416,7 @@ impl<'a> Supervisor<'a> {
             return Err(unread);
         }
         self.ending = self.ending.max(self.path.ending());
+        self.lead_to_own_memory();
         Ok(())
     }
 

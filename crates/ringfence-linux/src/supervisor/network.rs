@@ -48,6 +48,9 @@ impl Supervisor<'_> {
         (address, length): (u64, u64),
     ) -> Answer {
         let tid = notification.tid;
+        if let Some(answer) = self.connect_loopback(listener, notification, socket, (address, length)) {
+            return answer;
+        }
         let bytes = match copy_address(tid, address, length) {
             Ok(bytes) => bytes,
             Err(errno) => return Answer::Done(Err(errno)),

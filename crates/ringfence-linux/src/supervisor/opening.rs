@@ -24,6 +24,11 @@ impl Supervisor<'_> {
     fn judge_open(&mut self, tid: i32, path: PathArg, flags: i32, last: Last) -> Answer {
         let access = if call::writes(flags) { Access::Write } else { Access::Read };
         let read = self.read(tid, path);
+        if read.is_ok()
+            && let Some(answer) = self.own_terminal(tid, flags)
+        {
+            return answer;
+        }
         if access == Access::Read && read.is_ok() {
             if let Some(answer) = self.replacement(flags) {
                 return answer;
@@ -56,6 +61,7 @@ impl Supervisor<'_> {
             // The kernel says EEXIST.
             Resolved::Exists if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Answer::Continue,
             Resolved::Exists if self.is_of_another_process() => Answer::Done(Err(Errno::NOENT)),
+            Resolved::Exists if self.is_kernels_own() => Answer::Done(Err(Errno::ACCESS)),
             Resolved::Exists if access == Access::Read && self.watched.shared.is_some() => {
                 self.shared_read(flags)
             }

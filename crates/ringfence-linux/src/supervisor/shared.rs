@@ -13,10 +13,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::{Answer, Supervisor};
+use super::{Answer, Bound, Supervisor};
 use crate::descendants;
 use crate::landlock::Rights;
-use crate::plan::LandlockRule;
+use crate::plan::{KERNELS_OWN, LandlockRule};
 
 /// How the host's files look from a sandbox that shares them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,10 @@ pub struct Shared {
     pub own_home: PathBuf,
     /// Directories that a sandbox with mounts has to itself, and where programs look as a matter of course.
     pub usual: Vec<PathBuf>,
+    /// The directory in the place of `/dev/shm`.
+    pub own_memory: PathBuf,
+    /// Sockets on loopback that are the sandbox's own.
+    pub bound: Bound,
     /// Files that read otherwise inside.
     pub replaced: Vec<(PathBuf, Vec<u8>)>,
     /// What Landlock lets be opened for reading: the supervisor, which is not held by it, opens nothing else.
@@ -101,6 +105,43 @@ impl Supervisor<'_> {
         Some(content)
     }
 
+    /// Objects of shared memory and semaphores have names below a directory of the host. Those of the sandbox are in
+    /// another, in which only the supervisor makes and opens anything.
+    pub(super) fn lead_to_own_memory(&mut self) {
+        let Some(shared) = &self.watched.shared else { return };
+        if let Ok(below) = self.path.as_path().strip_prefix(SHARED_MEMORY) {
+            let own = shared.own_memory.join(below);
+            // One that is too long names nothing.
+            if !self.path.set(&own) {
+                self.path.clear();
+            }
+        }
+    }
+
+    /// A new terminal, or the other end of one that the caller made. All others are the host's.
+    pub(super) fn own_terminal(&self, tid: i32, flags: i32) -> Option<Answer> {
+        self.watched.shared.as_ref()?;
+        let path = self.path.as_path();
+        let is_new = path == "/dev/ptmx" || path == "/dev/pts/ptmx";
+        let number = || path.strip_prefix("/dev/pts").ok()?.to_str()?.parse::<u32>().ok();
+        if flags & libc::O_PATH != 0 || !(is_new || number().is_some_and(|number| holds_master(tid, number)))
+        {
+            return None;
+        }
+        let kept = flags & (libc::O_ACCMODE | libc::O_NONBLOCK);
+        let open = OFlags::from_bits_retain(kept.cast_unsigned()) | OFlags::NOCTTY | OFlags::CLOEXEC;
+        Some(match rustix::fs::open(path, open | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(terminal) => Answer::Give(terminal, flags & libc::O_CLOEXEC != 0),
+            Err(errno) => Answer::Done(Err(errno)),
+        })
+    }
+
+    /// What the kernel tells of itself, which masks cover elsewhere.
+    pub(super) fn is_kernels_own(&self) -> bool {
+        let real = self.real.as_path().as_os_str().as_bytes();
+        self.watched.shared.is_some() && KERNELS_OWN.iter().any(|own| own.to_bytes() == real)
+    }
+
     /// What becomes of a read of the existing `self.real`.
     pub(super) fn shared_read(&self, flags: i32) -> Answer {
         let real = self.real.as_path();
@@ -149,4 +190,16 @@ impl Supervisor<'_> {
         // The subreaper is no process of the sandbox, although all of those are below it.
         number.is_some_and(|pid| !self.is_inside(pid) || Pid::from_raw(pid) == self.subreaper())
     }
+}
+
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Whether this process holds the master of terminal `number`. While it does, nobody else gets that number.
+fn holds_master(tid: i32, number: u32) -> bool {
+    let is_it = |text: String| {
+        let index = text.lines().find_map(|line| line.strip_prefix("tty-index:"));
+        index.is_some_and(|index| index.trim().parse() == Ok(number))
+    };
+    let descriptors = std::fs::read_dir(format!("/proc/{tid}/fdinfo")).into_iter().flatten().flatten();
+    descriptors.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).any(is_it)
 }

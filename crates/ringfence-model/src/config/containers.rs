@@ -103,7 +103,7 @@ impl DockerSection {
             container_prefix: Some("ringfence-sbx-".into()),
             workdir: Some("/workspace".into()),
             read_only_root: Some(true),
-            tmpfs: texts(&["/tmp", "/var/tmp", "/run"]),
+            tmpfs: texts(&["/tmp:exec", "/var/tmp:exec", "/run"]),
             network: Some("none".into()),
             cap_drop: texts(&["ALL"]),
             env: Some(BTreeMap::from([("LANG".to_owned(), "C.UTF-8".to_owned())])),

@@ -20,7 +20,7 @@ fn without_a_word_a_container_is_hardened_and_limited() {
     assert!(spec.name.starts_with("ringfence-sbx-agent-main-chat-7-"), "{}", spec.name);
     assert_eq!(spec.workdir, Path::new("/workspace"));
     assert!(spec.read_only_root);
-    assert_eq!(spec.tmpfs, ["/tmp", "/var/tmp", "/run"]);
+    assert_eq!(spec.tmpfs, ["/tmp:exec", "/var/tmp:exec", "/run"]);
     assert_eq!(spec.network, "none");
     assert_eq!(spec.cap_drop, ["ALL"]);
     assert_eq!(spec.security_opt, ["no-new-privileges"]);
