@@ -163,11 +163,11 @@ fn git_works_as_everywhere(launcher: Launcher) {
     );
     host(
         &room.project,
-        "git init -q -b main .; for i in 1 2 3 4; do echo $i > f$i; git add f$i; git commit -qm $i; done; git branch other HEAD~2",
+        "git init -q -b main own; cd own; for i in 1 2 3 4; do echo $i > f$i; git add f$i; git commit -qm $i; done; git branch other HEAD~2",
     );
-    // In the project's own repository, and in one that was made inside.
-    for place in [".", "fresh"] {
-        works(&room, &format!("[ -d {place} ] || git clone -q . {place}"));
+    works(&room, "git clone -q own fresh");
+    // In a repository of the person's, and in one that was made inside.
+    for place in ["own", "fresh"] {
         for text in [
             "git config user.name Agent; git config --unset user.name; git config --local core.autocrlf false",
             "git remote add up ../hub.git; git remote set-url up ../x.git; git remote rename up down; git remote remove down",
@@ -182,7 +182,7 @@ fn git_works_as_everywhere(launcher: Launcher) {
             "git worktree add -q $P/wt-$$ -b wt$$; cd $P/wt-$$; echo w > w; git add w; git commit -qm w; git config user.name w; git config --worktree user.email w || true; cd -; git worktree move $P/wt-$$ $P/wu-$$; git worktree lock $P/wu-$$; git worktree unlock $P/wu-$$; git worktree remove $P/wu-$$; git worktree prune",
             "mkdir -p dir; echo d > dir/d; git add dir; git commit -qm dir; git sparse-checkout set dir; git sparse-checkout list; git sparse-checkout disable",
             "printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:%064d\\nsize 12\\n' 1 > big.bin; echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes; git add -A; git commit -qm lfs; git rm -q --cached big.bin; git reset -q --hard",
-            "git clone -q . $P/c-$$; git clone -q --bare . $P/b-$$; git clone -q -s . $P/s-$$; git push -q $P/b-$$ HEAD:refs/heads/pushed; cd $P/c-$$; git pull -q; git fetch -q --prune; git branch -r; git submodule status; cd $P; rm -rf c-$$ b-$$ s-$$",
+            "git clone -q . $P/c-$$; git clone -q --bare . $P/b-$$; git clone -q -s . $P/s-$$; git push -q $P/b-$$ HEAD:refs/heads/pushed; cd $P/c-$$; git pull -q; git fetch -q --prune; git branch -r; cd $P; rm -rf c-$$ b-$$ s-$$",
             "git rm -q f4; git mv f3 f5; git commit -qm moved; git diff HEAD~1 --stat; git blame f1; git log -p -1; git show HEAD; git clean -fdq; git describe --always; git rev-parse HEAD; git switch -q -c sw; git restore f1; git switch -q -; git symbolic-ref HEAD; git update-ref refs/x HEAD; git for-each-ref",
         ] {
             works(&room, &format!("P=$PWD; export TMPDIR=${{TMPDIR:-/tmp}}; cd {place}; {text}"));

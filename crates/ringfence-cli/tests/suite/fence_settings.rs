@@ -222,7 +222,7 @@ fn a_person_is_asked_once_for_a_whole_checkout() {
     person.sees("holds for all settings");
     person.presses("d");
     let (code, screen) = person.leaves();
-    assert!(code != 0 || host(&room.project, "git status --porcelain") != "", "{screen}");
+    assert!(code != 0 || !host(&room.project, "git status --porcelain").is_empty(), "{screen}");
     assert_eq!(screen.matches("holds for all settings").count(), 1, "{screen}");
     assert_eq!(host(&room.project, "cat CLAUDE.md"), "s\n", "{screen}");
 }
