@@ -194,7 +194,9 @@ fn why(answer: &Answer<'_>, built_in: Option<&str>) -> String {
             return format!("a person granted {} of {}{scope}", grant.access, grant.path.display());
         }
         (None, Some(rule)) => {
-            let reason = built_in.map_or_else(String::new, |reason| format!(", {reason}"));
+            // Rules about what runs later say it themselves.
+            let reason = built_in.filter(|_| !rule.runs_later());
+            let reason = reason.map_or_else(String::new, |reason| format!(", {reason}"));
             format!("{} ({}{reason})", rule.path, rule.source)
         }
         (None, None) => String::new(),
@@ -209,7 +211,8 @@ fn why(answer: &Answer<'_>, built_in: Option<&str>) -> String {
         },
         PathOutcome::Denied(DenyReason::Denied) => format!("on the deny list: {by}"),
         PathOutcome::Denied(DenyReason::Protected) => {
-            format!("readable, but protected from being changed: {by}")
+            let unless = decision.rule.map_or("", |rule| unless(rule, &answer.resolved));
+            format!("readable, but protected from being changed: {by}{unless}")
         }
         PathOutcome::Denied(DenyReason::ReadOnly) => format!("readable only: {by}"),
         PathOutcome::Denied(DenyReason::Unlisted) => "no rule allows it".to_owned(),
@@ -218,6 +221,21 @@ fn why(answer: &Answer<'_>, built_in: Option<&str>) -> String {
         what
     } else {
         format!("the link {} cannot be followed inside: {what}", answer.decisive.display())
+    }
+}
+
+/// When what is protected may be changed all the same.
+fn unless(rule: &PathRule, path: &Path) -> &'static str {
+    let is_gits = rule.is_about_names() && path.iter().any(|part| part == ".git");
+    let name = path.file_name().unwrap_or_default();
+    if rule.runs_later() {
+        "; a person is asked, and in a tree that was made inside it is made and named at the end"
+    } else if is_gits && (name == "config" || name == "config.worktree") {
+        "; git itself may change it by keys that run and fetch nothing, and takes nothing else away"
+    } else if is_gits && name == "hooks" {
+        "; an empty one may be made"
+    } else {
+        ""
     }
 }
 

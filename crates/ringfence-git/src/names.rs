@@ -156,10 +156,12 @@ fn is_pseudo_ref(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// What editors leave beside a message that they are given.
+/// What editors leave beside a file that they are given.
 fn is_editors(name: &str) -> bool {
     let hidden = name.strip_prefix('.').and_then(|name| name.rsplit_once(".sw")).map(|(name, _)| name);
-    name == "4913" || hidden.or(name.strip_suffix('~')).is_some_and(is_pseudo_ref)
+    let is_seds =
+        name.len() == 9 && name.starts_with("sed") && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    name == "4913" || is_seds || hidden.or(name.strip_suffix('~')).is_some_and(is_pseudo_ref)
 }
 
 /// As `mkstemp` makes it of `tXXXXXX`.

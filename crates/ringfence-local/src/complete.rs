@@ -94,7 +94,7 @@ pub(crate) fn complete_for(system: &System, mut policy: Policy, project: &Path, 
 }
 
 /// What no local fence can hold.
-pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path, home: &Path) -> Result<()> {
+pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Result<()> {
     if policy.network.allow_network {
         return Err(Error::new(
             ErrorKind::SandboxDenied,
@@ -108,9 +108,9 @@ pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path, home: 
         return Err(Error::new(ErrorKind::SandboxDenied, "the project cannot be the root directory")
             .hint("start in the project's own directory, or name it with --project"));
     }
-    // The homes of everybody, or all but one part of the system.
-    if home.starts_with(cwd) && home != cwd {
-        let message = format!("the project cannot be {}: the home directory is in it", cwd.display());
+    if ["/home", "/Users"].map(Path::new).contains(&cwd) {
+        let message =
+            format!("the project cannot be {}: the home directories of everybody are in it", cwd.display());
         return Err(Error::new(ErrorKind::SandboxDenied, message)
             .hint("start in the project's own directory, or name it with --project"));
     }

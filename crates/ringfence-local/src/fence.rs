@@ -66,7 +66,7 @@ impl LocalFence {
     pub fn prepare(options: CreateOptions) -> Result<Self> {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
-        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd, &host.home)?;
+        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
         let local = options.provider_options.local()?;
         let precision = local.precision;
         let launch_options = LaunchOptions::new(local)?;

@@ -124,3 +124,20 @@ fn the_fence_gives_the_same_answer() {
         assert_eq!(said == "allowed", read.code == 0, "{path}: explained as {said}, but {}", read.stderr);
     }
 }
+
+#[test]
+fn what_may_be_changed_all_the_same_is_said() {
+    let room = Room::new();
+    for (path, said) in [
+        (".git/config", "git itself may change it by keys that run and fetch nothing"),
+        (".git/hooks", "an empty one may be made"),
+        (".vscode", "a person is asked"),
+    ] {
+        let told = room.run(&["explain", "--write", path]);
+        assert!(told.stdout.contains("denied: ") && told.stdout.contains(said), "{path}: {}", told.stdout);
+    }
+    // A rule of the person's own has no exception.
+    room.configure(r#"{ "protect": [".git/config"] }"#);
+    let told = room.run(&["explain", "--write", ".git/config"]);
+    assert!(!told.stdout.contains("git itself"), "{}", told.stdout);
+}

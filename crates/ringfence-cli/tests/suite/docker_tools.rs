@@ -301,3 +301,18 @@ fn code_runs_in_the_image_of_its_language_and_nothing_is_left() {
     tools.dispose();
     nothing_is_left(&engine, &room);
 }
+
+/// What is cloned or unpacked in a container has settings too; the project's own stay as they are.
+#[test]
+fn settings_in_a_tree_made_inside_a_container_are_the_work() {
+    let Some(agent) = Agent::new("rw", vec![]) else { return };
+    let made = agent.bash("mkdir made && mkdir made/.claude made/.vscode && echo s > made/.claude/settings.json && cat made/.claude/settings.json");
+    assert_eq!(made, "s\n");
+    assert_eq!(agent.in_project("made/.claude/settings.json"), "s\n");
+    let result = agent.call(
+        "bash",
+        json!({ "command": "mkdir .claude; mkdir -p n/.git/hooks; echo evil > n/.git/hooks/pre-commit" }),
+    );
+    assert!(!agent.room.project.join(".claude").exists(), "{result:?}");
+    assert!(!agent.room.project.join("n/.git/hooks/pre-commit").exists(), "{result:?}");
+}

@@ -163,11 +163,11 @@ fn git_works_as_everywhere(launcher: Launcher) {
     );
     host(
         &room.project,
-        "git init -q -b main .; for i in 1 2 3 4; do echo $i > f$i; git add f$i; git commit -qm $i; done; git branch other HEAD~2",
+        "git init -q -b main own; cd own; for i in 1 2 3 4; do echo $i > f$i; git add f$i; git commit -qm $i; done; git branch other HEAD~2",
     );
-    // In the project's own repository, and in one that was made inside.
-    for place in [".", "fresh"] {
-        works(&room, &format!("[ -d {place} ] || git clone -q . {place}"));
+    works(&room, "git clone -q own fresh");
+    // In a repository of the person's, and in one that was made inside.
+    for place in ["own", "fresh"] {
         for text in [
             "git config user.name Agent; git config --unset user.name; git config --local core.autocrlf false",
             "git remote add up ../hub.git; git remote set-url up ../x.git; git remote rename up down; git remote remove down",
@@ -178,14 +178,14 @@ fn git_works_as_everywhere(launcher: Launcher) {
             "echo s > f2; git stash -q; git stash list; git stash pop -q; git checkout -q f2; echo u > untracked; git stash -q -u; git stash drop -q",
             "git bisect start -q; git bisect bad; git bisect good HEAD~2; git bisect run true; git bisect reset; rm -f x",
             "git tag v; git tag -a -m note va; git notes add -m n; git tag -d v va; git reflog expire --expire=now --all; git gc -q; git repack -adq; git prune; git fsck; git pack-refs --all",
-            "git format-patch -q -1 -o ../patches-$$ HEAD~1; git checkout -q -b am HEAD~2; git am -q ../patches-$$/* || git am --abort; git checkout -q main; rm -r ../patches-$$",
-            "git worktree add -q ../wt-$$ -b wt$$; cd ../wt-$$; echo w > w; git add w; git commit -qm w; git config user.name w; git config --worktree user.email w || true; cd -; git worktree move ../wt-$$ ../wu-$$; git worktree lock ../wu-$$; git worktree unlock ../wu-$$; git worktree remove ../wu-$$; git worktree prune",
-            "git sparse-checkout set f1; git sparse-checkout list; git sparse-checkout disable",
+            "git format-patch -q -1 -o $TMPDIR/patches HEAD~1; git checkout -q -b am HEAD~2; git am -q $TMPDIR/patches/* || git am --abort; git checkout -q main",
+            "git worktree add -q $P/wt-$$ -b wt$$; cd $P/wt-$$; echo w > w; git add w; git commit -qm w; git config user.name w; git config --worktree user.email w || true; cd -; git worktree move $P/wt-$$ $P/wu-$$; git worktree lock $P/wu-$$; git worktree unlock $P/wu-$$; git worktree remove $P/wu-$$; git worktree prune",
+            "mkdir -p dir; echo d > dir/d; git add dir; git commit -qm dir; git sparse-checkout set dir; git sparse-checkout list; git sparse-checkout disable",
             "printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:%064d\\nsize 12\\n' 1 > big.bin; echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes; git add -A; git commit -qm lfs; git rm -q --cached big.bin; git reset -q --hard",
-            "git clone -q . ../c-$$; git clone -q --bare . ../b-$$; git clone -q -s . ../s-$$; git push -q ../b-$$ HEAD:refs/heads/pushed; cd ../c-$$; git pull -q; git fetch -q --prune; git branch -r; git submodule status; cd ..; rm -rf c-$$ b-$$ s-$$",
+            "git clone -q . $P/c-$$; git clone -q --bare . $P/b-$$; git clone -q -s . $P/s-$$; git push -q $P/b-$$ HEAD:refs/heads/pushed; cd $P/c-$$; git pull -q; git fetch -q --prune; git branch -r; cd $P; rm -rf c-$$ b-$$ s-$$",
             "git rm -q f4; git mv f3 f5; git commit -qm moved; git diff HEAD~1 --stat; git blame f1; git log -p -1; git show HEAD; git clean -fdq; git describe --always; git rev-parse HEAD; git switch -q -c sw; git restore f1; git switch -q -; git symbolic-ref HEAD; git update-ref refs/x HEAD; git for-each-ref",
         ] {
-            works(&room, &format!("cd {place}; {text}"));
+            works(&room, &format!("P=$PWD; export TMPDIR=${{TMPDIR:-/tmp}}; cd {place}; {text}"));
         }
     }
     works(

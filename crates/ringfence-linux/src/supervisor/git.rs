@@ -181,19 +181,11 @@ impl Supervisor<'_> {
         let source = from.file_name().filter(|_| from.parent() == Some(directory))?;
         let held = self.open_directory(directory).ok()?;
         let is_lock = source.as_encoded_bytes() == [name.as_encoded_bytes(), b".lock"].concat();
-        let judge: Box<dyn Fn(Option<&str>, &str) -> Result<Vec<String>, config::Refused>> =
-            match self.judged(held.as_fd(), directory, name)? {
-                What::File(judged, above) => {
-                    if judged == Judged::Config && !is_lock {
-                        return None;
-                    }
-                    Box::new(move |old, new| place::judge_content(judged, &above, old, new))
-                }
-                What::Modules if is_lock => {
-                    Box::new(|old, new| config::judge(config::Place::Modules, old, new).map(|_| vec![]))
-                }
-                What::Modules => return None,
-            };
+        let what = self.judged(held.as_fd(), directory, name)?;
+        // An editor may leave the steps of a rebase under any name; a config is git's own to replace.
+        if !is_lock && !matches!(what, What::File(Judged::Todo, _)) {
+            return None;
+        }
         let old = match place::read(held.as_fd(), Path::new(name)) {
             None if self.kind_of(to).is_some() => return Some(self.deny_git(Operation::Rename, to)),
             old => old,
@@ -201,7 +193,7 @@ impl Supervisor<'_> {
         let Some(new) = place::read(held.as_fd(), Path::new(source)) else {
             return Some(self.deny_git(Operation::Rename, to));
         };
-        let told = match judge(old.as_deref(), &new) {
+        let told = match what.judge(old.as_deref(), &new) {
             Ok(told) => told,
             Err(why) => return Some(self.deny_config(to, &why)),
         };
@@ -386,6 +378,16 @@ enum What {
     File(Judged, PathBuf),
     /// The project's list of submodules.
     Modules,
+}
+
+impl What {
+    /// What is to be told of the new content.
+    fn judge(&self, old: Option<&str>, new: &str) -> Result<Vec<String>, config::Refused> {
+        match self {
+            Self::File(judged, above) => place::judge_content(*judged, above, old, new),
+            Self::Modules => config::judge(config::Place::Modules, old, new).map(|_| vec![]),
+        }
+    }
 }
 
 /// Puts a new file of this text in the place of whatever has the name.

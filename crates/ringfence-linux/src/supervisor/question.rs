@@ -21,10 +21,8 @@ impl Supervisor<'_> {
         notification: &Notification,
         denial: Denial,
     ) -> Option<Violation> {
-        match self.ask_about_settings(listener, notification, denial) {
-            Ok(()) => None,
-            Err(denial) => self.ask(listener, notification, denial),
-        }
+        let denial = self.ask_about_settings(listener, notification, denial)?;
+        self.ask(listener, notification, denial)
     }
 
     fn ask(

@@ -84,7 +84,7 @@ impl Supervisor<'_> {
         }
         let Some(names) = self.names_below(source) else { return true };
         names.iter().map(|below| source.join(below)).any(|path| {
-            let outcome = self.policy.decide(&path, Access::Write).outcome;
+            let outcome = self.decide(&path, Access::Write).outcome;
             outcome == PathOutcome::Denied(DenyReason::Protected) && !self.is_own(&path)
         })
     }

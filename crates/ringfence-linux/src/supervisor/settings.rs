@@ -166,19 +166,19 @@ impl Supervisor<'_> {
         listener: BorrowedFd<'_>,
         notification: &Notification,
         denial: Denial,
-    ) -> Result<(), Denial> {
-        let Resource::Path(path) = &denial.resource else { return Err(denial) };
+    ) -> Option<Denial> {
+        let Resource::Path(path) = &denial.resource else { return Some(denial) };
         let about = match denial.reason {
             DenyReason::Protected => self.policy.settings_of(path),
             _ => None,
         };
         let top = about.and_then(|(rule, _)| path.ancestors().take_while(|p| rule.path.covers(p)).last());
-        let Some(top) = top.map(Path::to_owned) else { return Err(denial) };
+        let Some(top) = top.map(Path::to_owned) else { return Some(denial) };
         if self.desk.is_none() {
-            return Err(denial);
+            return Some(denial);
         }
         let listener = self.shared_listener(listener);
-        let (Some(listener), Some(desk)) = (listener, &self.desk) else { return Err(denial) };
+        let (Some(listener), Some(desk)) = (listener, &self.desk) else { return Some(denial) };
         let grant = Grant { path: top, access: Access::Write, scope: GrantScope::Once, recursive: true };
         desk.ask_about_settings(listener, notification, denial, grant)
     }
@@ -201,20 +201,20 @@ impl Desk {
         notification: &Notification,
         denial: Denial,
         grant: Grant,
-    ) -> Result<(), Denial> {
+    ) -> Option<Denial> {
         let mut book = self.settings.book.locked();
         let state = book.turn_to(self.turn());
         match state {
             State::Asking(queue) => {
                 queue.push(*notification);
-                return Ok(());
+                return None;
             }
-            State::Allowed(_) | State::Refused => return Err(denial),
+            State::Allowed(_) | State::Refused => return Some(denial),
             State::Unasked => {}
         }
         let violation = describe::violation(notification.tid, denial.clone());
         if !self.ask.wants(&violation) {
-            return Err(denial);
+            return Some(denial);
         }
         let message =
             format!("{}; the answer holds for all settings that this command makes", violation.message);
@@ -230,9 +230,9 @@ impl Desk {
         };
         if std::thread::Builder::new().name("approval".to_owned()).spawn(ask).is_err() {
             self.settings.book.locked().state = State::Unasked;
-            return Err(denial);
+            return Some(denial);
         }
-        Ok(())
+        None
     }
 
     fn answer_about_settings(

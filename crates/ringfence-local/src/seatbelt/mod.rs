@@ -77,7 +77,7 @@ impl Seatbelt {
     pub fn prepare(options: CreateOptions) -> Result<Self> {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
-        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd, &host.home)?;
+        complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
         let settings = Options::new(options.provider_options.local()?)?;
         let Completed { policy, .. } = complete::complete_for(&system::MACOS, options.policy, &cwd, &host);
         let wrapper = Wrapper::new(&policy.limits);
