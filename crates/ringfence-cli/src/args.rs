@@ -21,7 +21,9 @@ pub(crate) use inspect::{
     Check, CheckConfig, Completions, Config, ConfigCommand, ConfigPath, Doctor, Explain, ShowConfig,
 };
 pub(crate) use live::{Session, Shell};
-pub(crate) use records::{AddGrant, Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
+pub(crate) use records::{
+    AddGrant, Format, Grants, GrantsCommand, ListGrants, Log, Of, RevokeGrant, Violations,
+};
 pub(crate) use rules::{AddRule, ListRules, RemoveRule, Rules, RulesCommand, TestRules};
 pub(crate) use sandboxes::{ListSandboxes, PruneSandboxes, Recreate, Which};
 

@@ -7,16 +7,17 @@ use ringfence::ledger::{Execution, ExecutionFilter, ExecutionId, Ledger, Status,
 use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-use crate::args::{Format, Log};
+use crate::args::{Format, Log, Of};
 use crate::output::{self, Table, Tone};
 use crate::places::Places;
 use crate::report;
 use crate::since::{ago, duration};
 
 pub(crate) fn log(args: &Log) -> Result<ExitCode> {
-    let ledger = Places::find(None)?.ledger()?;
+    let places = Places::find(None)?;
+    let ledger = places.ledger()?;
     let executions = match &ledger {
-        Some(ledger) => find(ledger, args)?,
+        Some(ledger) => find(ledger, args, &places)?,
         None => vec![],
     };
     match args.format {
@@ -57,7 +58,21 @@ pub(crate) fn nothing(recorded: bool) -> &'static str {
     if recorded { "nothing matches" } else { "nothing has been recorded yet" }
 }
 
-fn find(ledger: &Ledger, args: &Log) -> Result<Vec<Execution>> {
+/// The executions of a project and a session, where they are named.
+pub(crate) fn filter_of(of: &Of, places: &Places) -> ExecutionFilter {
+    let project = of.project.as_ref().map(|project| {
+        let project = places.absolute(project);
+        project.canonicalize().unwrap_or(project).to_string_lossy().into_owned()
+    });
+    ExecutionFilter { project, session_key: of.session.clone(), ..ExecutionFilter::default() }
+}
+
+/// The end of an id, which tells one from the others; `--json` has all of it.
+fn short_id(id: &str) -> String {
+    id.get(id.len().saturating_sub(8)..).unwrap_or(id).to_owned()
+}
+
+fn find(ledger: &Ledger, args: &Log, places: &Places) -> Result<Vec<Execution>> {
     let wanted = |execution: &Execution| {
         (!args.failed || has_failed(execution)) && (!args.blocked || execution.blocked)
     };
@@ -65,7 +80,7 @@ fn find(ledger: &Ledger, args: &Log) -> Result<Vec<Execution>> {
     // The ledger does not know these two conditions: more is read, step by step, until enough match.
     let mut ask = if args.failed || args.blocked { args.limit.saturating_mul(8).max(64) } else { args.limit };
     loop {
-        let filter = ExecutionFilter { since_ms, limit: Some(ask), ..ExecutionFilter::default() };
+        let filter = ExecutionFilter { since_ms, limit: Some(ask), ..filter_of(&args.of, places) };
         let found = ledger.executions(&filter)?;
         let all_seen = found.len() < ask;
         let mut matching: Vec<Execution> = found.into_iter().filter(|execution| wanted(execution)).collect();
@@ -86,7 +101,7 @@ fn has_failed(execution: &Execution) -> bool {
 }
 
 fn table(executions: &[Execution], now_ms: u64) -> Table {
-    let mut table = Table::new(&["WHEN", "RESULT", "TOOK", "PROJECT", "COMMAND"]);
+    let mut table = Table::new(&["WHEN", "ID", "RESULT", "TOOK", "PROJECT", "COMMAND"]);
     for execution in executions {
         let (tone, result) = result(execution);
         let took = execution.duration_ms.map_or_else(|| "-".to_owned(), duration);
@@ -94,6 +109,7 @@ fn table(executions: &[Execution], now_ms: u64) -> Table {
         let project = project.rsplit('/').find(|name| !name.is_empty()).unwrap_or(project);
         table.row([
             (Tone::Quiet, ago(execution.started_ms, now_ms)),
+            (Tone::Quiet, short_id(&execution.id.to_string())),
             (tone, result),
             (Tone::Plain, took),
             (Tone::Plain, project.to_owned()),

@@ -1,14 +1,16 @@
 //! `ringfence violations`: what was refused.
 
+use std::collections::HashSet;
+use std::path::Path;
 use std::process::ExitCode;
 
-use ringfence::ledger::{LedgerViolation, ViolationCounts, ViolationFilter, now_ms};
+use ringfence::ledger::{ExecutionId, Ledger, LedgerViolation, ViolationCounts, ViolationFilter, now_ms};
 use ringfence::model::{Result, Severity, ViolationKind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::args::{Format, Violations};
-use crate::log::nothing;
+use crate::log::{filter_of, nothing};
 use crate::output::{self, Table, Tone, cut};
 use crate::places::Places;
 use crate::report;
@@ -33,7 +35,8 @@ pub(crate) const KINDS: [&str; 12] = [
 pub(crate) const SEVERITIES: [&str; 4] = ["low", "medium", "high", "critical"];
 
 pub(crate) fn violations(args: &Violations) -> Result<ExitCode> {
-    let ledger = Places::find(None)?.ledger()?;
+    let places = Places::find(None)?;
+    let ledger = places.ledger()?;
     let since_ms = args.since.map(|since| since.0);
     if args.summary {
         let counts = match &ledger {
@@ -51,7 +54,16 @@ pub(crate) fn violations(args: &Violations) -> Result<ExitCode> {
         limit: Some(args.limit),
     };
     let found = match &ledger {
-        Some(ledger) => ledger.violations(&filter)?,
+        Some(ledger) if args.path.is_none() && args.of.project.is_none() && args.of.session.is_none() => {
+            ledger.violations(&filter)?
+        }
+        // The ledger does not know these conditions: all that may match are looked at.
+        Some(ledger) => {
+            let mut found = ledger.violations(&ViolationFilter { limit: None, ..filter })?;
+            keep_matching(ledger, args, &places, &mut found)?;
+            found.truncate(args.limit);
+            found
+        }
         None => vec![],
     };
     match args.format {
@@ -63,6 +75,25 @@ pub(crate) fn violations(args: &Violations) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn keep_matching(
+    ledger: &Ledger,
+    args: &Violations,
+    places: &Places,
+    found: &mut Vec<LedgerViolation>,
+) -> Result<()> {
+    if let Some(path) = &args.path {
+        let wanted = places.absolute(Path::new(path));
+        let is_about = |resource: &str| resource == path.as_str() || Path::new(resource).starts_with(&wanted);
+        found.retain(|found| is_about(&found.violation.resource));
+    }
+    if args.of.project.is_some() || args.of.session.is_some() {
+        let executions = ledger.executions(&filter_of(&args.of, places))?;
+        let theirs: HashSet<ExecutionId> = executions.into_iter().map(|execution| execution.id).collect();
+        found.retain(|found| found.execution_id.is_some_and(|id| theirs.contains(&id)));
+    }
+    Ok(())
+}
+
 /// Enough to recognise a command by; `ringfence log` has all of it.
 const COMMAND_WIDTH: usize = 32;
 
@@ -72,10 +103,11 @@ fn named<T: DeserializeOwned>(name: &str) -> Option<T> {
 
 fn table(found: &[LedgerViolation], now_ms: u64) -> Table {
     // The command is cut, and never what was refused.
-    let mut table = Table::new(&["WHEN", "SEVERITY", "KIND", "COMMAND", "WHAT"]).whole();
-    for LedgerViolation { violation, command, .. } in found {
+    let mut table = Table::new(&["ID", "WHEN", "SEVERITY", "KIND", "COMMAND", "WHAT"]).whole();
+    for LedgerViolation { id, violation, command, .. } in found {
         let certainty = if violation.certain { "" } else { " (inferred)" };
         table.row([
+            (Tone::Quiet, id.to_string()),
             (Tone::Quiet, ago(violation.time_ms, now_ms)),
             (tone(violation.severity), violation.severity.name().to_owned()),
             (Tone::Plain, violation.kind.name().to_owned()),

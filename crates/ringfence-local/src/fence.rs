@@ -1,10 +1,12 @@
 //! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
 mod handlers;
+mod private_home;
 mod shared_sandbox;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,8 +19,8 @@ use ringfence_linux::prefork;
 use ringfence_linux::supervisor::{Ask, Reporter, Supervisor};
 use ringfence_model::LockExt as _;
 use ringfence_model::{
-    Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
-    Violation,
+    Access, Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, PathOutcome, Policy,
+    Result, Stdin, Usage, Violation,
 };
 use rustix::termios::isatty;
 
@@ -44,6 +46,7 @@ use crate::verdict::blocking;
 use crate::wake::{Wake, WakeWhenDropped};
 
 use handlers::RunHandlers;
+use private_home::PrivateHome;
 
 pub(crate) use shared_sandbox::{ExtraCommand, HeldSandbox};
 
@@ -54,6 +57,8 @@ pub use crate::streams::{CallersTerminal, Streams};
 pub struct LocalFence {
     inputs: PlanInputs,
     selection: Selection,
+    /// Files that the last command left in its private home directory, which is gone.
+    vanished: Mutex<Vec<PathBuf>>,
 }
 
 impl LocalFence {
@@ -71,7 +76,12 @@ impl LocalFence {
         let limits = LimitPlan::new(&policy.limits);
         let inputs = PlanInputs { host, cwd, policy, found, precision, limits, options: launch_options };
         let selection = Selection::new(&inputs, &prefork::one::build)?;
-        Ok(Self { inputs, selection })
+        Ok(Self { inputs, selection, vanished: Mutex::default() })
+    }
+
+    /// The files that the last command wrote to its private home directory, which is gone. They are given once.
+    pub fn take_vanished(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.vanished.locked())
     }
 
     /// The policy as it is enforced, with everything the fence added.
@@ -186,6 +196,7 @@ impl LocalFence {
             on_held: None,
             on_gauge: None,
             is_shell: !passed.is_empty(),
+            private_home: Mutex::default(),
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
@@ -209,6 +220,9 @@ impl LocalFence {
     ) -> Result<ExecResult> {
         if let Some(errno) = outcome.exec_errno {
             return Err(command::exec_error(request, errno));
+        }
+        if let Some(home) = run.private_home.locked().take() {
+            *self.vanished.locked() = home.written();
         }
         // With Landlock, only the supervisor makes names, and it makes none of these.
         if run.created.get() && run.ready.plan.landlock.is_none() {
@@ -314,6 +328,8 @@ struct Run<'a> {
     on_gauge: Option<&'a dyn Fn(cgroup::Gauge)>,
     /// It is talked to through descriptors of its own.
     is_shell: bool,
+    /// The private home directory, where there is one and only one command uses it.
+    private_home: Mutex<Option<PrivateHome>>,
 }
 
 impl Run<'_> {
@@ -377,7 +393,13 @@ impl Run<'_> {
         let wake = self.asker.as_deref().map(Asker::wake);
         let traps = Traps::new(&plan.traps, &policy.filesystem, &reporter);
         let outcome = std::thread::scope(|scope| {
+            let look = || {
+                if !is_shell {
+                    *self.private_home.locked() = self.open_private_home(sandbox.pid);
+                }
+            };
             let mut handlers = RunHandlers {
+                on_start: &look,
                 supervisor,
                 on_terminal,
                 asker: self.asker.as_deref(),
@@ -395,6 +417,14 @@ impl Run<'_> {
             report(violation);
         }
         outcome.map_err(|error| self.launch_failed(error))
+    }
+
+    fn open_private_home(&self, pid: i32) -> Option<PrivateHome> {
+        let home = self.inputs.host.home.as_path();
+        let fs = &self.inputs.policy.filesystem;
+        let is_private = fs.decide(&home.join("-"), Access::Write).outcome == PathOutcome::Private;
+        let is_apart = self.selected.fence_plan.launcher != Launcher::Landlock;
+        (is_private && is_apart).then(|| PrivateHome::of(pid, home)).flatten()
     }
 
     fn launch_failed(&self, error: LaunchError) -> Error {

@@ -15,6 +15,17 @@ pub(crate) struct Format {
     pub(crate) jsonl: bool,
 }
 
+/// Whose records.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Of {
+    /// Only of this project
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<std::path::PathBuf>,
+    /// Only of this session
+    #[arg(long, value_name = "KEY")]
+    pub(crate) session: Option<String>,
+}
+
 const HOW_SINCE: &str = "Only since then: an age (90s, 30m, 2h, 3d, 1w), a day (2026-11-01, today, yesterday) or a moment \
     (2026-11-01T09:30)";
 
@@ -33,6 +44,8 @@ pub(crate) struct Log {
     #[arg(long)]
     pub(crate) blocked: bool,
     #[command(flatten)]
+    pub(crate) of: Of,
+    #[command(flatten)]
     pub(crate) format: Format,
 }
 
@@ -40,6 +53,7 @@ const LOG_EXAMPLES: &str = "\
 Examples:
   ringfence log
   ringfence log --since 2h --failed
+  ringfence log --project . --session agent:main:chat
   ringfence log --since 2026-11-01 --limit 1000 --jsonl | jq -r .command";
 
 #[derive(Debug, Args)]
@@ -57,8 +71,13 @@ pub(crate) struct Violations {
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub(crate) limit: usize,
     /// Count them instead of listing them
-    #[arg(long, conflicts_with_all = ["kind", "severity", "jsonl"])]
+    #[arg(long, conflicts_with_all = ["kind", "severity", "jsonl", "project", "session", "path"])]
     pub(crate) summary: bool,
+    /// Only about this path and what is below it, or this address
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
+    #[command(flatten)]
+    pub(crate) of: Of,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -66,6 +85,7 @@ pub(crate) struct Violations {
 const VIOLATIONS_EXAMPLES: &str = "\
 Examples:
   ringfence violations --since today
+  ringfence violations --project . --path ~/.ssh
   ringfence violations --severity high --json | jq '.[].violation.resource'
   ringfence violations --summary --since 1w";
 

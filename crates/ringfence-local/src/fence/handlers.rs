@@ -21,6 +21,8 @@ pub(super) struct RunHandlers<'a, F, T> {
     pub(super) asker: Option<&'a Asker>,
     pub(super) selected: &'a Selected,
     pub(super) on_held: Option<&'a dyn Fn()>,
+    /// Told when the command is about to run.
+    pub(super) on_start: &'a dyn Fn(),
 }
 
 impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
@@ -30,6 +32,7 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
         self.supervisor.wakes_here(woken_at_once);
         self.selected.is_woken_at_once(woken_at_once);
         self.selected.has_traps(!self.traps.are_missing());
+        (self.on_start)();
     }
 
     fn notification(&mut self, listener: BorrowedFd<'_>) {
@@ -48,6 +51,7 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd)> Handlers for RunHandlers<'_, F, T> {
         if self.selected.fence_plan.plan.supervised {
             self.selected.is_unsupervised();
         }
+        (self.on_start)();
     }
 
     fn held(&mut self) {

@@ -167,6 +167,7 @@ impl<'a> Common<'a> {
             on_held,
             on_gauge: None,
             is_shell: true,
+            private_home: Mutex::default(),
         }
     }
 
