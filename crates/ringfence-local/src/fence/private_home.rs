@@ -50,7 +50,8 @@ impl PrivateHome {
     pub(super) fn written(&self) -> Vec<PathBuf> {
         let mut found = vec![];
         let mut looks = 0;
-        walk(self.directory.as_fd(), &self.path, true, &mut looks, &mut found);
+        let Ok(top) = rustix::fs::fstat(&self.directory) else { return found };
+        walk(self.directory.as_fd(), &self.path, top.st_dev, true, &mut looks, &mut found);
         found.sort();
         found
     }
@@ -61,7 +62,15 @@ fn children(pid: i32) -> Vec<i32> {
     listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-fn walk(directory: BorrowedFd<'_>, path: &Path, is_top: bool, looks: &mut usize, found: &mut Vec<PathBuf>) {
+/// Nothing that is mounted there is looked at: the project, for one.
+fn walk(
+    directory: BorrowedFd<'_>,
+    path: &Path,
+    device: u64,
+    is_top: bool,
+    looks: &mut usize,
+    found: &mut Vec<PathBuf>,
+) {
     let Ok(entries) = Dir::read_from(directory) else { return };
     for entry in entries.flatten() {
         let name: &CStr = entry.file_name();
@@ -74,12 +83,15 @@ fn walk(directory: BorrowedFd<'_>, path: &Path, is_top: bool, looks: &mut usize,
             return;
         }
         let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if stat.st_dev != device {
+            continue;
+        }
         let below = path.join(std::ffi::OsStr::from_bytes(bytes));
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
                 if let Ok(inner) = openat(directory, name, flags, Mode::empty()) {
-                    walk(inner.as_fd(), &below, false, looks, found);
+                    walk(inner.as_fd(), &below, device, false, looks, found);
                 }
             }
             FileType::RegularFile if stat.st_size > 0 => found.push(below),
