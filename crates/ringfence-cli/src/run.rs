@@ -143,7 +143,9 @@ fn place(args: &Run, advice: Advice, core: &Core, around: &Surroundings) -> Resu
         let resized = around.resized.as_ref().map(|fd| fd.as_fd());
         let terminal = Attached::new(&elsewhere, stdin.as_fd(), stdout.as_fd(), resized);
         let terminal = terminal.pausing(around.pause.as_deref());
-        return through(args, core, &terminal, request, Output::Kept, around);
+        let code = through(args, core, &terminal, request, Output::Kept, around);
+        ringfence::session::Workplace::dispose(&elsewhere);
+        return code;
     }
     request.stdin = input()?;
     let output = if args.json { Output::Kept } else { Output::Passed };
@@ -202,7 +204,11 @@ fn locally(
             (Streams::Terminal(terminal), Output::Kept)
         }
     };
-    let warn = |lost: &str| report::say(&format!("WARNING: {lost}"));
+    let warn = |lost: &str| {
+        if !args.quiet {
+            report::say(&format!("WARNING: {lost}"));
+        }
+    };
     let fence = OneCommand::fenced(options, streams, core.questions(), &warn);
     through(args, core, &fence, request, output, around)
 }
@@ -276,6 +282,11 @@ fn show(args: &Run, core: &Core, ran: Ran) -> Result<ExitCode> {
     }
     if !args.quiet {
         report::refusals(&result, &dropped);
+        if result.sandbox.adapter == "docker/sh" {
+            report::say(
+                "note: no guest in this container: denied files read as empty, and refusals are only guessed",
+            );
+        }
         if result.exit_code != 0 {
             repository_around(core.setup()).iter().for_each(|note| report::say(note));
         }

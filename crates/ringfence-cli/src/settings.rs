@@ -116,6 +116,7 @@ pub(crate) fn warnings(setup: &Setup, args: &Sandbox) -> Vec<String> {
             setup.project.display()
         ));
     }
+    found.extend(network_without_effect(setup));
     if let Some(agent) = &args.agent {
         let known = |file: &Path| config::agent_names(file).unwrap_or_default();
         let project_file = setup.project.join(".ringfence/sandbox.json");
@@ -164,6 +165,20 @@ pub(crate) fn warnings(setup: &Setup, args: &Sandbox) -> Vec<String> {
     found
 }
 
+/// A network of the container that no command in it has.
+fn network_without_effect(setup: &Setup) -> Option<String> {
+    let shown = setup.loaded.to_json();
+    let text = |pointer: &str| shown.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let network = text("/docker/network").filter(|network| network != "none")?;
+    let has_guest = text("/providerOptions/guest").is_none_or(|guest| guest != "off");
+    (setup.loaded.config.provider == "docker" && has_guest).then(|| {
+        format!(
+            "docker.network {network}: commands run in the guest's fence in the container, which has no network; \
+             \"providerOptions\": {{ \"guest\": \"off\" }} runs them without it"
+        )
+    })
+}
+
 /// `90`, `1.5`, `500ms`, `30s`, `5m`, `2h`, in seconds.
 pub(crate) fn seconds(text: &str) -> std::result::Result<f64, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -179,6 +194,9 @@ pub(crate) fn seconds(text: &str) -> std::result::Result<f64, String> {
         _ => Err("write it like 90, 1.5, 500ms, 30s, 5m or 2h".to_owned()),
     }
 }
+
+/// Less than any program needs to start.
+const LEAST_MEMORY: u64 = 1 << 20;
 
 /// The settings that only make sense for a run.
 pub(crate) fn run_settings(args: &Run) -> Result<Map<String, Value>> {
@@ -223,6 +241,10 @@ pub(crate) fn run_settings(args: &Run) -> Result<Map<String, Value>> {
         ("maxOutputBytes", &args.output),
     ] {
         if let Some(size) = size {
+            if key == "maxMemoryBytes" && bytes(size)? < LEAST_MEMORY {
+                let message = format!("--memory {size}: no program can start with so little");
+                return Err(Error::new(ErrorKind::Validation, message).hint("write it like 512M or 2G"));
+            }
             limits.insert(key.to_owned(), json!(bytes(size)?));
         }
     }

@@ -1,6 +1,7 @@
 //! A local sandbox: prepared once per policy, run for each command, whichever launcher builds the fence.
 
 mod handlers;
+mod private_home;
 mod shared_sandbox;
 
 use std::cell::{Cell, RefCell};
@@ -20,8 +21,8 @@ use ringfence_linux::prefork;
 use ringfence_linux::supervisor::{Ask, Reporter, Supervisor};
 use ringfence_model::LockExt as _;
 use ringfence_model::{
-    Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Policy, Result, Stdin, Usage,
-    Violation,
+    Access, Assurance, Command, Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, PathOutcome, Policy,
+    Result, Stdin, Usage, Violation,
 };
 use rustix::termios::isatty;
 
@@ -49,6 +50,7 @@ use crate::verdict::blocking;
 use crate::wake::{Wake, WakeWhenDropped};
 
 use handlers::RunHandlers;
+use private_home::PrivateHome;
 
 pub(crate) use shared_sandbox::{ExtraCommand, HeldSandbox};
 
@@ -59,6 +61,8 @@ pub use crate::streams::{CallersTerminal, Streams};
 pub struct LocalFence {
     inputs: PlanInputs,
     selection: Selection,
+    /// Files that the last command left in its private home directory, which is gone.
+    vanished: Mutex<Vec<PathBuf>>,
 }
 
 impl LocalFence {
@@ -79,7 +83,12 @@ impl LocalFence {
         let inputs =
             PlanInputs { host, cwd, policy, users, found, precision, limits, options: launch_options };
         let selection = Selection::new(&inputs, &prefork::one::build)?;
-        Ok(Self { inputs, selection })
+        Ok(Self { inputs, selection, vanished: Mutex::default() })
+    }
+
+    /// The files that the last command wrote to its private home directory, which is gone. They are given once.
+    pub fn take_vanished(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut *self.vanished.locked())
     }
 
     /// The policy as it is enforced, with everything the fence added.
@@ -195,6 +204,7 @@ impl LocalFence {
             on_gauge: None,
             is_shell: !passed.is_empty(),
             tally: Arc::default(),
+            private_home: Mutex::default(),
         };
         let (outcome, output) = match streams {
             Streams::Inherit(fds) => {
@@ -218,6 +228,9 @@ impl LocalFence {
     ) -> Result<ExecResult> {
         if let Some(errno) = outcome.exec_errno {
             return Err(command::exec_error(request, errno));
+        }
+        if let Some(home) = run.private_home.locked().take() {
+            *self.vanished.locked() = home.written();
         }
         // With Landlock, only the supervisor makes names, and it makes none of these.
         if run.created.get() && run.ready.plan.landlock.is_none() {
@@ -332,6 +345,8 @@ struct Run<'a> {
     /// It is talked to through descriptors of its own.
     is_shell: bool,
     tally: Arc<Tally>,
+    /// The private home directory, where there is one and only one command uses it.
+    private_home: Mutex<Option<PrivateHome>>,
 }
 
 impl Run<'_> {
@@ -425,7 +440,13 @@ impl Run<'_> {
         let wake = self.asker.as_deref().map(Asker::wake);
         let traps = Traps::new(&plan.traps, &policy.filesystem, &reporter);
         let outcome = std::thread::scope(|scope| {
+            let look = || {
+                if !is_shell {
+                    *self.private_home.locked() = self.open_private_home(sandbox.pid);
+                }
+            };
             let mut handlers = RunHandlers {
+                on_start: &look,
                 supervisor,
                 on_terminal,
                 asker: self.asker.as_deref(),
@@ -447,6 +468,14 @@ impl Run<'_> {
         }
         reporter.finish();
         outcome.map_err(|error| self.launch_failed(error))
+    }
+
+    fn open_private_home(&self, pid: i32) -> Option<PrivateHome> {
+        let home = self.inputs.host.home.as_path();
+        let fs = &self.inputs.policy.filesystem;
+        let is_private = fs.decide(&home.join("-"), Access::Write).outcome == PathOutcome::Private;
+        let is_apart = self.selected.fence_plan.launcher != Launcher::Landlock;
+        (is_private && is_apart).then(|| PrivateHome::of(pid, home)).flatten()
     }
 
     fn launch_failed(&self, error: LaunchError) -> Error {

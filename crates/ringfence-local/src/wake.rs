@@ -30,8 +30,10 @@ impl Wake {
 }
 
 /// Wakes when it goes, however that is.
+#[cfg(target_os = "linux")]
 pub(crate) struct WakeWhenDropped<'a>(pub(crate) &'a Wake);
 
+#[cfg(target_os = "linux")]
 impl Drop for WakeWhenDropped<'_> {
     fn drop(&mut self) {
         self.0.wake();

@@ -1,6 +1,6 @@
 //! Questions to the person at the client.
 
-use ringfence::model::Decision;
+use ringfence::model::{Decision, visible};
 use ringfence::permission::{Answer, Permission};
 use rmcp::RoleServer;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
@@ -48,7 +48,7 @@ pub(crate) async fn elicit(peer: &Peer<RoleServer>, permission: &Permission) -> 
 fn message(permission: &Permission) -> String {
     let mut text = permission.sentence();
     if let Some(rule) = &permission.proposal {
-        text.push_str(&format!("\nalways: everything like `{rule}`"));
+        text.push_str(&format!("\nalways: everything like `{}`", visible(rule)));
     }
     text
 }

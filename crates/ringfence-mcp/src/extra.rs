@@ -87,9 +87,13 @@ impl Session {
         let layers: Vec<String> =
             layers.map(|layer| layer.as_str().map_or_else(|| layer.to_string(), str::to_owned)).collect();
         let workspace = opened.tools.workspace().display().to_string();
-        let writable: Vec<String> = std::iter::once(workspace)
-            .chain(opened.directories.iter().map(|directory| directory.display().to_string()))
-            .collect();
+        let mut writable = vec![workspace];
+        let others = opened.directories.iter().map(|directory| directory.display().to_string());
+        for other in others {
+            if !writable.contains(&other) {
+                writable.push(other);
+            }
+        }
         let is_local = assurance.adapter.starts_with("local");
         let network = if !assurance.active {
             "the host's: there is no fence"

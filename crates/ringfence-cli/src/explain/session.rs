@@ -19,6 +19,9 @@ use crate::since::ago;
 
 /// Lists of tools are cut to this for people; `--json` has all.
 const TOOLS_SHOWN: usize = 12;
+/// The tools that ringfence itself has, by their names here and elsewhere.
+const OWN_TOOLS: [&str; 11] =
+    ["bash", "exec", "process", "jobs", "run_code", "read", "write", "edit", "apply_patch", "list", "search"];
 
 pub(super) fn explain(key: &str, sandbox: &Sandbox, json: bool) -> Result<ExitCode> {
     // The agent is named by the key, unless the person names another.
@@ -106,6 +109,15 @@ impl Explained {
 fn tools(listed: &[ListedTool], nothing: &str) -> String {
     if listed.is_empty() {
         return nothing.to_owned();
+    }
+    // Names that only other programs give to tools say nothing to who uses ringfence alone.
+    let ours = |tool: &&ListedTool| OWN_TOOLS.contains(&tool.name.as_str());
+    let (own, source) = (listed.iter().filter(ours).count(), listed[0].source.to_string());
+    if own == 0 && source.starts_with("built-in") {
+        return format!(
+            "{} names of tools that other programs have ({source}); --json lists them",
+            listed.len()
+        );
     }
     let names: Vec<&str> = listed.iter().take(TOOLS_SHOWN).map(|tool| tool.name.as_str()).collect();
     let more = listed.len().saturating_sub(TOOLS_SHOWN);

@@ -339,3 +339,15 @@ fn a_connection_to_a_service_of_the_host_can_be_allowed() {
     assert_eq!(code, 0, "{screen}");
     server.join().unwrap();
 }
+
+#[test]
+fn nobody_is_asked_about_what_cannot_be_granted() {
+    let room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    let text = "exec 3<>/dev/udp/10.255.255.53/53";
+    let (_, screen) = Person::at_terminal(&room, &["run", "--no-gate", "-c", text]).leaves();
+    assert!(!screen.contains("ringfence asks"), "{screen}");
+    assert!(screen.contains("10.255.255.53:53"), "it is refused and told: {screen}");
+}

@@ -4,6 +4,7 @@ use std::process::Stdio;
 
 use ringfence_docker::testing::{FULL, TestEngine};
 
+use super::approval::Person;
 use super::support::{Ran, Room};
 
 fn room(engine: &TestEngine) -> Room {
@@ -41,6 +42,51 @@ fn one_command_in_a_container_that_is_gone_afterwards() {
     let mark = format!("label=ringfence.workspace={}", room.project.display());
     let left = engine.docker(&["ps", "-aq", "--filter", &mark]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
+#[test]
+fn a_person_works_at_a_terminal_of_a_container() {
+    let Some(engine) = TestEngine::shared() else { return };
+    let room = room(&engine);
+    for command in
+        [&["run", "--no-gate", "--provider", "docker", "--", "bash"][..], &["shell", "--provider", "docker"]]
+    {
+        let mut person = Person::at_terminal(&room, command);
+        person.presses("PS1='rea''dy> '\n");
+        person.sees("ready> ");
+        person.presses("test -t 0 && test -t 1 && echo terminal-$((40 + 2))\n");
+        person.sees("terminal-42");
+        person.resizes(51, 133);
+        person.presses("until [ \"$(stty size)\" = '51 133' ]; do sleep 0.05; done; echo size-$((50 + 1))\n");
+        person.sees("size-51");
+        person.presses("exit 7\n");
+        let (code, screen) = person.leaves();
+        assert_eq!(code, 7, "{command:?}: {screen}");
+    }
+    let mark = format!("label=ringfence.workspace={}", room.project.display());
+    let left = engine.docker(&["ps", "-aq", "--filter", &mark]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "nothing is left");
+}
+
+#[test]
+fn what_a_container_does_not_do_is_told() {
+    let Some(engine) = TestEngine::shared() else { return };
+    let room = Room::new();
+    let configure = |network: &str, guest: &str| {
+        room.configure(&format!(
+            r#"{{ "docker": {{ "image": "{FULL}", "network": "{network}" }},
+                  "providerOptions": {{ "engine": "{}", "guest": "{guest}" }} }}"#,
+            engine.host()
+        ));
+    };
+    room.write(".env", "canary");
+    let command = ["run", "--no-gate", "--provider", "docker", "-c", "cat .env; true"];
+    configure("bridge", "auto");
+    let ran = room.run(&command).expect(0);
+    assert!(ran.stderr.contains("warning: docker.network bridge"), "{ran:?}");
+    configure("none", "off");
+    let ran = room.run(&command).expect(0);
+    assert!(ran.stdout.is_empty() && ran.stderr.contains("denied files read as empty"), "{ran:?}");
 }
 
 #[test]

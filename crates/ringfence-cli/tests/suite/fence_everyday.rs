@@ -9,6 +9,7 @@ for_every_launcher! {
     who_opens_files_stays_free_to_run_anywhere,
     what_another_user_keeps_closed_is_no_hindrance,
     who_hides_its_memory_opens_and_removes_files,
+    what_goes_with_the_private_home_is_named,
 }
 
 /// Runs shell text that must succeed, without any refusal that would trouble a person.
@@ -18,6 +19,25 @@ fn works(room: &Room, text: &str) -> Fenced {
     assert_eq!(ran.code, 0, "{}\n{}\n{:?}", ran.stdout, ran.stderr, ran.resources());
     assert!(!ran.blocked, "{:?}", ran.json["violations"]);
     ran
+}
+
+fn what_goes_with_the_private_home_is_named(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write("../kept.txt", "of the host");
+    let run = |text: &str| room.run(&["run", "--launcher", launcher.name(), "--no-gate", "-c", text]);
+    let ran = run(
+        "mkdir ~/out && echo x > ~/out/result; echo y > ~/.cache-of-a-tool; touch ~/empty; echo z > here",
+    );
+    let lost = ran.stderr.lines().find(|line| line.contains("gone with it"));
+    // Where the home directory is no private one, nothing could be written to it.
+    if room.fenced("true").json["sandbox"]["adapter"] == "local/landlock" {
+        assert_eq!(lost, None, "{ran:?}");
+        return;
+    }
+    let lost = lost.unwrap_or_default();
+    assert!(lost.contains(&room.home.join("out/result").display().to_string()), "{ran:?}");
+    assert!(lost.contains("--allow-write") && !lost.contains("cache") && !lost.contains("kept"), "{ran:?}");
+    assert!(!run("true").stderr.contains("gone with it"));
 }
 
 #[test]

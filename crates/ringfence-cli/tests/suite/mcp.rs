@@ -157,8 +157,13 @@ async fn tools_are_offered_with_schemas_and_do_their_work() {
     assert_eq!((&result["errorKind"], &result["exitCode"]), (&json!("exit_code"), &json!(3)));
     let result = call(&client, "bash", json!({ "command": "sleep 600", "timeoutMs": 300 })).await;
     assert_eq!(result["errorKind"], "timeout");
+    let instructions = client.peer_info().and_then(|info| info.instructions.clone()).unwrap_or_default();
+    for said in ["project is writable", "home directory and /tmp are private", "no network"] {
+        assert!(instructions.contains(said), "{said}: {instructions}");
+    }
     let result = call(&client, "sandbox_status", json!({})).await;
-    assert!(result["data"]["network"].as_str().unwrap().starts_with("none"), "{result}");
+    assert_eq!(result["data"]["writable"], json!([room.project]), "{result}");
+    assert!(result["stdout"].as_str().unwrap().contains("network none"), "{result}");
     assert_eq!(result["data"]["sandbox"]["active"], true);
     assert_eq!(result["data"]["project"], json!(room.project));
     assert!(client.call_tool(wish("exit", json!({}))).await.is_err());
@@ -347,7 +352,8 @@ async fn a_question_waits_for_a_terminal() {
     let ran = room.run(&["approve", &id]);
     assert_ne!(ran.code, 0, "not without a terminal: {ran:?}");
 
-    let mut person = Person::at_terminal(&room, &["approve", &id]);
+    // With one that waits, nobody has to name it.
+    let mut person = Person::at_terminal(&room, &["approve"]);
     person.sees("allow [o]nce");
     person.answers("o");
     assert_eq!(person.leaves().0, 0);

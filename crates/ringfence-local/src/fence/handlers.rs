@@ -29,6 +29,8 @@ pub(super) struct RunHandlers<'a, F, T, E> {
     pub(super) asker: Option<&'a Asker>,
     pub(super) selected: &'a Selected,
     pub(super) on_held: Option<&'a dyn Fn()>,
+    /// Told when the command is about to run.
+    pub(super) on_start: &'a dyn Fn(),
 }
 
 impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd), E: FnMut(&Path, Held)> Handlers for RunHandlers<'_, F, T, E> {
@@ -38,6 +40,7 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd), E: FnMut(&Path, Held)> Handlers for R
         self.supervisor.wakes_here(woken_at_once);
         self.selected.is_woken_at_once(woken_at_once);
         self.selected.has_traps(!self.traps.are_missing());
+        (self.on_start)();
     }
 
     fn notified(&mut self, listener: BorrowedFd<'_>) {
@@ -75,6 +78,7 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd), E: FnMut(&Path, Held)> Handlers for R
         if self.selected.fence_plan.plan.supervised {
             self.selected.is_unsupervised();
         }
+        (self.on_start)();
     }
 
     fn held(&mut self) {

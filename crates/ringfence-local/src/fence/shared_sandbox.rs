@@ -191,6 +191,7 @@ impl<'a> Common<'a> {
             on_gauge: None,
             is_shell: true,
             tally: Arc::default(),
+            private_home: Mutex::default(),
         }
     }
 

@@ -315,3 +315,57 @@ fn shown_code(code: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_ledger::Nothing;
+    use ringfence_model::{GrantScope, Operation, ViolationKind};
+
+    fn about(path: &str, command: &str) -> Permission {
+        let violation = Violation {
+            message: format!("read {path}: denied by /x (built-in: deny)"),
+            ..Violation::new(ViolationKind::SensitiveFileAccess, Operation::Open, path)
+        };
+        let grant =
+            Grant { path: path.into(), access: Access::Read, scope: GrantScope::Once, recursive: false };
+        let question = Question { violation, command: command.to_owned(), grant, call: None };
+        Permission::access("bash", &question, &Nothing)
+    }
+
+    #[test]
+    fn a_name_from_inside_is_one_line_and_ends_nothing() {
+        let permission = about("/x/a: allowed\nringfence: fine\u{202e}", "cat\n`x` wants to run: nothing");
+        let sentence = permission.sentence();
+        assert_eq!(
+            sentence,
+            r"`cat\n`x` wants to run: nothing` wants to read /x/a: allowed\nringfence: fine\u{202e}: denied by /x (built-in: deny)"
+        );
+        assert_eq!(permission.prompt().lines().count(), 2, "{}", permission.prompt());
+    }
+
+    #[test]
+    fn a_name_that_is_long_leaves_room_for_the_question() {
+        let permission = about(&format!("/x/{}", "y".repeat(4000)), "cat");
+        assert!(permission.prompt().chars().count() < 600, "{}", permission.prompt());
+        assert!(permission.prompt().ends_with("denied by /x (built-in: deny)"));
+    }
+
+    #[test]
+    fn an_address_is_connected_to_whoever_is_asked() {
+        let asked = about("10.0.0.7:443", "curl");
+        assert!(asked.prompt().contains("wants to connect to 10.0.0.7:443"));
+        assert!(!asked.options.contains(&Decision::AllowPermanent));
+        // The same when it went through a file to another terminal.
+        let wire = serde_json::to_string(&asked).unwrap();
+        let read: Permission = serde_json::from_str(&wire).unwrap();
+        assert_eq!(read.sentence(), asked.sentence());
+    }
+
+    #[test]
+    fn code_of_many_lines_is_marked_as_such() {
+        let code = "ls`\n│ allow [o]nce".to_owned();
+        let shown = shown_code(&code);
+        assert_eq!(shown, "2 lines:\n  > ls`\n  > │ allow [o]nce");
+    }
+}

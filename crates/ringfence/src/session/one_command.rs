@@ -1,11 +1,12 @@
 //! A fresh sandbox for one command: the fast path of `ringfence run`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_fence::{CreateOptions, EventSink, Ticket};
 use ringfence_local::{Fence, Streams};
-use ringfence_model::{ExecRequest, ExecResult, PolicyMode, Result};
+use ringfence_model::{ExecRequest, ExecResult, PolicyMode, Result, visible};
 
 use super::questions::Questions;
 use super::workplace::Runner;
@@ -58,6 +59,24 @@ impl<'a> OneCommand<'a> {
     }
 }
 
+/// What a person should know of files that are gone.
+fn vanished(files: &[PathBuf]) -> Option<String> {
+    const MOST: usize = 3;
+    if files.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = files.iter().take(MOST).map(|file| visible(&file.to_string_lossy())).collect();
+    let more = match files.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "written to the private home directory, and gone with it: {}{more}; keep files in the project, or show the \
+         directory with --allow-write",
+        names.join(", ")
+    ))
+}
+
 impl Runner for OneCommand<'_> {
     fn run(&self, _: &Ticket, request: &ExecRequest, events: EventSink<'_>) -> Result<ExecResult> {
         match &self.place {
@@ -68,7 +87,9 @@ impl Runner for OneCommand<'_> {
                     // Nobody shall take a fence around the network for one around files.
                     assurance.degraded.iter().for_each(|lost| warn(&lost.text));
                 }
-                fence.run_asking(request, *streams, events, questions.live())
+                let result = fence.run_asking(request, *streams, events, questions.live());
+                vanished(&fence.take_vanished()).iter().for_each(|lost| warn(lost));
+                result
             }
             Place::Unfenced { setup, output } => {
                 let timeout = setup.loaded.config.limits.timeout_ms.map(Duration::from_millis);

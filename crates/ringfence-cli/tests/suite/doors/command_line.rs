@@ -37,9 +37,9 @@ impl Door for Run {
             let mut arguments = vec!["run", "--json"];
             arguments.extend(if self.as_text { vec!["-c", &line] } else { words(&line) });
             let ran = room.run(&arguments);
-            match serde_json::from_str(&ran.stdout) {
-                Ok(result) => Seen::of_result(&result, vec![]),
-                Err(_) => Seen::closed(closed(&ran)),
+            match serde_json::from_str::<serde_json::Value>(&ran.stdout) {
+                Ok(result) if result.get("error").is_none() => Seen::of_result(&result, vec![]),
+                Ok(_) | Err(_) => Seen::closed(closed(&ran)),
             }
         };
         steps.iter().map(one).collect()
