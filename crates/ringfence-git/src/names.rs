@@ -164,8 +164,9 @@ fn is_editors(name: &str) -> bool {
     name == "4913" || is_seds || hidden.or(name.strip_suffix('~')).is_some_and(is_pseudo_ref)
 }
 
-/// As `mkstemp` makes it of `tXXXXXX`.
-fn is_probe(name: &str) -> bool {
+/// Whether git tries out with such a name whether links work: as `mkstemp` makes it of `tXXXXXX`.
+#[must_use]
+pub fn is_probe(name: &str) -> bool {
     name.len() == 7 && name.starts_with('t') && name.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 

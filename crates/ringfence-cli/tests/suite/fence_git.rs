@@ -190,7 +190,7 @@ fn git_works_as_everywhere(launcher: Launcher) {
     }
     works(
         &room,
-        "git init -q super; cd super; git submodule add -q ../fresh sub; git commit -qm sub; git clone -q . ../super2; cd ../super2; git submodule update -q --init; cd sub; git log --oneline; echo z > z; git add z; git commit -qm z; cd ..; git add sub; git commit -qm up; git submodule status; git submodule deinit -q -f sub; git rm -q sub; cd ..; rm -rf super super2",
+        "git init -q super; cd super; git submodule add -q $PWD/../fresh sub; git commit -qm sub; git clone -q . ../super2; cd ../super2; git submodule update -q --init; cd sub; git log --oneline; echo z > z; git add z; git commit -qm z; cd ..; git add sub; git commit -qm up; git submodule status; git submodule deinit -q -f sub; git rm -q sub; cd ..; rm -rf super super2",
     );
     assert!(!runs_something(&room.project));
 }

@@ -12,9 +12,9 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use ringfence_git::config;
 use ringfence_git::names::Judged;
 use ringfence_git::place::{self, Made, Standing, Verdict};
+use ringfence_git::{config, names};
 use ringfence_model::{
     Access, DenyReason, Operation, PathOutcome, PathRule, RuleLayer, RuleSource, Severity, Violation,
     ViolationKind,
@@ -31,6 +31,12 @@ use super::{Answer, Supervisor};
 pub(super) fn is_config(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "config" || name == "config.worktree")
         && path.ancestors().any(|above| above.file_name().is_some_and(|name| name == ".git"))
+}
+
+/// Whether git tries out there whether links work.
+pub(super) fn is_probe(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.is_some_and(names::is_probe) && path.iter().any(|part| part == ".git")
 }
 
 impl Supervisor<'_> {

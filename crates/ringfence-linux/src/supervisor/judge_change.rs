@@ -18,7 +18,9 @@ impl Supervisor<'_> {
             // A link in the place of a directory whose content is protected would lead the host's tools
             // to a content that is not.
             Resolved::Missing
-                if operation == Operation::Symlink && self.holds_protected(self.real.as_path()) =>
+                if operation == Operation::Symlink
+                    && !git::is_probe(self.real.as_path())
+                    && self.holds_protected(self.real.as_path()) =>
             {
                 self.deny_protected(operation)
             }
