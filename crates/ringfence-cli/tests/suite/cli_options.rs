@@ -168,35 +168,6 @@ fn a_project_inside_a_repository_says_so_when_something_fails() {
 }
 
 #[test]
-fn records_are_found_by_project_session_and_path() {
-    let room = Room::new();
-    if !room.has_fence() {
-        return;
-    }
-    room.write(room.home.join(".ssh/config"), "Host treasure\n");
-    let other = room.home.join("other");
-    std::fs::create_dir(&other).unwrap();
-    let other = other.to_str().unwrap();
-    room.run(&["run", "--", "cat", "../.ssh/config"]).expect(1);
-    room.run(&["run", "--project", other, "--", "cat", "../.ssh/known"]).expect(1);
-    room.run(&["run", "--session", "agent:main:chat", "--", "true"]).expect(0);
-    let count = |arguments: &[&str]| {
-        let ran = room.run(&[arguments, &["--json"]].concat()).expect(0);
-        ran.json().as_array().unwrap().len()
-    };
-    assert_eq!(count(&["log", "--project", other]), 1);
-    assert_eq!(count(&["log", "--session", "agent:main:chat"]), 1);
-    let all = count(&["violations"]);
-    let of_other = count(&["violations", "--project", other]);
-    assert!(of_other < all && count(&["violations", "--project", "."]) == all - of_other);
-    let config = room.home.join(".ssh/config");
-    assert_eq!(count(&["violations", "--path", config.to_str().unwrap()]), 1);
-    assert_eq!(count(&["violations", "--path", "/nowhere"]), 0);
-    let listed = room.run(&["violations"]).expect(0).stdout;
-    assert!(listed.starts_with("ID ") && listed.contains(config.to_str().unwrap()), "{listed}");
-}
-
-#[test]
 fn memory_that_nothing_can_start_with_is_refused() {
     let room = Room::new();
     let ran = room.run(&["run", "--memory", "1", "--", "true"]).expect(125);
