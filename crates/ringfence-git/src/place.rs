@@ -97,6 +97,12 @@ pub fn judge(standing: Standing, path: &Path, below: &Path, made: Made) -> Verdi
             (Entry::Data | Entry::Probe, Made::File) => Verdict::Fine,
             (Entry::Data | Entry::Free | Entry::Empty, Made::Directory) => Verdict::Fine,
             (Entry::Probe, Made::Symlink) => Verdict::Fine,
+            // That of a submodule's own git directory.
+            (Entry::Data, Made::Symlink)
+                if parts[0] == "modules" && parts.last().is_some_and(|name| names::is_probe(name)) =>
+            {
+                Verdict::Fine
+            }
             (Entry::Judged(judged), Made::File) => Verdict::Judged(judged),
             _ => Verdict::Refused,
         },
@@ -371,6 +377,18 @@ mod tests {
         std::os::unix::fs::symlink("objects", temp.path().join("refs")).unwrap();
         let directory = fs::File::open(temp.path()).unwrap();
         assert_eq!(examine(directory.as_fd(), temp.path(), Standing::Whole), Err(Refused), "a link");
+    }
+
+    #[test]
+    fn git_tries_out_links_in_its_own_directories_only() {
+        let symlink =
+            |below: &str| judge(Standing::Whole, Path::new("/p/.git"), Path::new(below), Made::Symlink);
+        assert_eq!((symlink("tAbC12x"), symlink("modules/a/b/tAbC12x")), (Verdict::Fine, Verdict::Fine));
+        for below in
+            ["hooks", "config", "modules/a", "modules/a/hooks", "objects/tAbC12x", "worktrees/w/tAbC12x"]
+        {
+            assert_eq!(symlink(below), Verdict::Refused, "{below}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ for_every_launcher! {
     no_repository_runs_what_was_made_inside,
     configs_change_by_harmless_keys_only,
     git_works_as_everywhere,
+    submodules_work_as_everywhere,
     an_empty_directory_of_hooks_can_be_made,
     what_the_persons_config_names_is_protected,
     denied_names_are_denied_in_every_case,
@@ -188,6 +189,16 @@ fn git_works_as_everywhere(launcher: Launcher) {
             works(&room, &format!("P=$PWD; export TMPDIR=${{TMPDIR:-/tmp}}; cd {place}; {text}"));
         }
     }
+    assert!(!runs_something(&room.project));
+}
+
+fn submodules_work_as_everywhere(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write(
+        "../.gitconfig",
+        "[user]\n\tname = Me\n\temail = me@example.com\n[init]\n\tdefaultBranch = main\n",
+    );
+    host(&room.project, "git init -q -b main fresh; cd fresh; git commit -q --allow-empty -m one");
     works(
         &room,
         "git init -q super; cd super; git submodule add -q $PWD/../fresh sub; git commit -qm sub; git clone -q . ../super2; cd ../super2; git submodule update -q --init; cd sub; git log --oneline; echo z > z; git add z; git commit -qm z; cd ..; git add sub; git commit -qm up; git submodule status; git submodule deinit -q -f sub; git rm -q sub; cd ..; rm -rf super super2",
