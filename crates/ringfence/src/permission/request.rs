@@ -247,7 +247,7 @@ impl Permission {
         match self.kind {
             PermissionKind::Execution => {
                 let code = self.command.as_deref().unwrap_or(&self.tool);
-                format!("`{}` wants to run: {}", visible_within(code, LONGEST_CODE), self.why())
+                format!("`{}` wants to run: {}", visible_within(code, PREVIEW), self.why())
             }
             PermissionKind::SandboxAccess | PermissionKind::Tool => {
                 format!("{} wants to {}: {}", self.who(), self.wants(), self.why())
