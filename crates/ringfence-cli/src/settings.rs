@@ -195,9 +195,6 @@ pub(crate) fn seconds(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// Less than any program needs to start.
-const LEAST_MEMORY: u64 = 1 << 20;
-
 /// The settings that only make sense for a run.
 pub(crate) fn run_settings(args: &Run) -> Result<Map<String, Value>> {
     let mut settings = Map::new();
@@ -241,10 +238,6 @@ pub(crate) fn run_settings(args: &Run) -> Result<Map<String, Value>> {
         ("maxOutputBytes", &args.output),
     ] {
         if let Some(size) = size {
-            if key == "maxMemoryBytes" && bytes(size)? < LEAST_MEMORY {
-                let message = format!("--memory {size}: no program can start with so little");
-                return Err(Error::new(ErrorKind::Validation, message).hint("write it like 512M or 2G"));
-            }
             limits.insert(key.to_owned(), json!(bytes(size)?));
         }
     }
