@@ -207,7 +207,7 @@ fn a_person_is_asked_once_for_a_whole_checkout() {
         Person::at_terminal(&room, &["run", "--no-gate", "--", "git", "checkout", "-q", "settings"]);
     person.sees("runs later, by ");
     person.sees("holds for all settings");
-    person.presses("o");
+    person.answers("o");
     let (code, screen) = person.leaves();
     assert_eq!(code, 0, "{screen}");
     assert_eq!(screen.matches("holds for all settings").count(), 1, "{screen}");
@@ -220,8 +220,9 @@ fn a_person_is_asked_once_for_a_whole_checkout() {
     // Changing what is there is a question again, and a no is one for all.
     let mut person = Person::at_terminal(&room, &["run", "--no-gate", "--", "git", "checkout", "-q", "main"]);
     person.sees("holds for all settings");
-    person.presses("d");
+    person.answers("d");
     let (code, screen) = person.leaves();
+    assert_eq!(screen.matches("ringfence asks").count(), 1, "{screen}");
     assert!(code != 0 || !host(&room.project, "git status --porcelain").is_empty(), "{screen}");
     assert_eq!(screen.matches("holds for all settings").count(), 1, "{screen}");
     assert_eq!(host(&room.project, "cat CLAUDE.md"), "s\n", "{screen}");

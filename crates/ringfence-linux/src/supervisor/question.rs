@@ -12,6 +12,7 @@ use super::describe::{self, Denial, Resource};
 use super::mount_grant::{self, Namespaces};
 use super::network;
 use super::notif::Notification;
+use super::settings::Asked;
 
 impl Supervisor<'_> {
     /// Makes a question of the refusal. What is not asked about comes back.
@@ -21,8 +22,11 @@ impl Supervisor<'_> {
         notification: &Notification,
         denial: Denial,
     ) -> Option<Violation> {
-        let denial = self.ask_about_settings(listener, notification, denial)?;
-        self.ask(listener, notification, denial)
+        match self.ask_about_settings(listener, notification, denial) {
+            Asked::Waits => None,
+            Asked::Refused(denial) => Some(describe::violation(notification.tid, denial)),
+            Asked::No(denial) => self.ask(listener, notification, denial),
+        }
     }
 
     fn ask(

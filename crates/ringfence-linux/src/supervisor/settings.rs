@@ -81,6 +81,16 @@ impl Book {
     }
 }
 
+/// What comes of a refusal.
+pub(super) enum Asked {
+    /// The call waits for the answer.
+    Waits,
+    /// Somebody was asked and said no, for all settings.
+    Refused(Denial),
+    /// It is nothing to ask about here.
+    No(Denial),
+}
+
 /// The questions about settings, and the calls that can go on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SettingsDesk {
@@ -159,26 +169,25 @@ impl Supervisor<'_> {
         self.reporter.tell(violation);
     }
 
-    /// Makes a question of the refusal, if it is about settings that somebody can be asked about. What is not asked about
-    /// comes back.
+    /// Makes a question of the refusal, if it is about settings that somebody can be asked about.
     pub(super) fn ask_about_settings(
         &mut self,
         listener: BorrowedFd<'_>,
         notification: &Notification,
         denial: Denial,
-    ) -> Option<Denial> {
-        let Resource::Path(path) = &denial.resource else { return Some(denial) };
+    ) -> Asked {
+        let Resource::Path(path) = &denial.resource else { return Asked::No(denial) };
         let about = match denial.reason {
             DenyReason::Protected => self.policy.settings_of(path),
             _ => None,
         };
         let top = about.and_then(|(rule, _)| path.ancestors().take_while(|p| rule.path.covers(p)).last());
-        let Some(top) = top.map(Path::to_owned) else { return Some(denial) };
+        let Some(top) = top.map(Path::to_owned) else { return Asked::No(denial) };
         if self.desk.is_none() {
-            return Some(denial);
+            return Asked::No(denial);
         }
         let listener = self.shared_listener(listener);
-        let (Some(listener), Some(desk)) = (listener, &self.desk) else { return Some(denial) };
+        let (Some(listener), Some(desk)) = (listener, &self.desk) else { return Asked::No(denial) };
         let grant = Grant { path: top, access: Access::Write, scope: GrantScope::Once, recursive: true };
         desk.ask_about_settings(listener, notification, denial, grant)
     }
@@ -201,20 +210,21 @@ impl Desk {
         notification: &Notification,
         denial: Denial,
         grant: Grant,
-    ) -> Option<Denial> {
+    ) -> Asked {
         let mut book = self.settings.book.locked();
         let state = book.turn_to(self.turn());
         match state {
             State::Asking(queue) => {
                 queue.push(*notification);
-                return None;
+                return Asked::Waits;
             }
-            State::Allowed(_) | State::Refused => return Some(denial),
+            State::Refused => return Asked::Refused(denial),
+            State::Allowed(_) => return Asked::No(denial),
             State::Unasked => {}
         }
         let violation = describe::violation(notification.tid, denial.clone());
         if !self.ask.wants(&violation) {
-            return Some(denial);
+            return Asked::No(denial);
         }
         let message =
             format!("{}; the answer holds for all settings that this command makes", violation.message);
@@ -230,9 +240,9 @@ impl Desk {
         };
         if std::thread::Builder::new().name("approval".to_owned()).spawn(ask).is_err() {
             self.settings.book.locked().state = State::Unasked;
-            return Some(denial);
+            return Asked::No(denial);
         }
-        None
+        Asked::Waits
     }
 
     fn answer_about_settings(

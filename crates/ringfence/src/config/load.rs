@@ -137,7 +137,7 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     let mode = choose_mode(&choosers, &projects);
     // A repository must not be able to make itself unusable; where everything is to be strict, it is refused.
     let strict = |layer: &&ConfigFile| layer.validation_strictness == Setting::Value(Strictness::Strict);
-    if (profile == Profile::Prod || choosers.iter().any(|layer| strict(layer)))
+    if (profile == Profile::Prod || choosers.iter().any(strict))
         && refuse
         && let Some(problem) = left_out.first()
     {

@@ -80,7 +80,9 @@ fn not_yet_existing() -> Vec<Case> {
             .expect(StderrHas("Permission denied"))
             .expect(HostLacks("project/.git/config")),
         shell("protect-absent/directory", "mkdir .vscode").fails().expect(NoNewNames),
-        shell("protect-absent/hooks", "mkdir -p .git/hooks").fails().expect(HostLacks("project/.git/hooks")),
+        shell("protect-absent/hooks", "mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit")
+            .fails()
+            .expect(HostLacks("project/.git/hooks/pre-commit")),
         shell(
             "protect-absent/our-own-configuration",
             "mkdir .ringfence; echo '{}' > .ringfence/sandbox.json",
@@ -132,10 +134,10 @@ fn nested() -> Vec<Case> {
             .fails()
             .expect(HostHas("project/a/b/.git/config", "[core]\n"))
             .expect(NoNewNames),
-        shell("protect-nested/made-during-the-run", "mkdir -p n/.git; cd n; echo evil > .git/config; mkdir .git/hooks; false")
+        shell("protect-nested/made-during-the-run", "mkdir -p n/.git; cd n; echo evil > .git/config; mkdir .git/hooks; echo evil > .git/hooks/x; false")
             .fails()
             .expect(HostLacks("project/n/.git/config"))
-            .expect(HostLacks("project/n/.git/hooks")),
+            .expect(HostLacks("project/n/.git/hooks/x")),
         shell(
             "protect-nested/through-a-descriptor",
             "mkdir -p n/.git; cd n; exec 3<.; echo evil > /proc/self/fd/3/.git/config; echo evil > /dev/fd/3/.git/config; false",
