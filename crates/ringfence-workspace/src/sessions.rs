@@ -146,7 +146,10 @@ impl Sessions {
         // Only what has a key is ours to remove.
         let names = names_in(&keys).map_err(|errno| explain("list", Path::new(KEYS), errno))?;
         for name in names {
-            let Some(name) = name.to_str().map(str::to_owned) else { continue };
+            // One with a dot is a key that is being written.
+            let Some(name) = name.to_str().filter(|name| !name.starts_with('.')).map(str::to_owned) else {
+                continue;
+            };
             if is_held(&name) {
                 outcome.in_use.push(name);
                 continue;
@@ -192,6 +195,12 @@ impl Sessions {
                     Ok(()) => {}
                     Err(Errno::WOULDBLOCK) => return Ok(None),
                     Err(errno) => return Err(failed(errno)),
+                }
+                // It may have been removed and made anew meanwhile; then the lock says nothing of what has the name.
+                let held = facts_of(&directory).map_err(failed)?;
+                let there = facts_at(self.base.root().fd(), name.as_ref()).map_err(failed)?;
+                if !there.is_some_and(|there| there.is_same_file(&held)) {
+                    return Ok(None);
                 }
                 remove::tree(self.base.root().fd(), name.as_ref()).map_err(failed)?;
             }

@@ -229,7 +229,10 @@ impl<'a> Supervisor<'a> {
     /// After how long without a call it is to [`rest`](Self::rest).
     #[must_use]
     pub fn patience(&self) -> Option<Duration> {
-        if self.received.is_empty() { self.next_count() } else { Some(Duration::ZERO) }
+        if !self.received.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        self.next_count().into_iter().chain(self.name_lookups.patience()).min()
     }
 
     /// Nobody calls, or something else is to be done by this thread.

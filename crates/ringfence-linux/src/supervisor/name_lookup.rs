@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use ringfence_model::{Access, DenyReason, LockExt as _, Operation};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -27,6 +28,9 @@ use crate::sys::Sys;
 pub(super) const NAME_SERVER: u16 = 53;
 /// More servers than anybody has.
 const MOST_SERVERS: usize = 8;
+/// What was asked is looked for so often, and so long after somebody turned to a server.
+const SOON: Duration = Duration::from_millis(2);
+const LINGER: Duration = Duration::from_secs(1);
 /// What is asked faster than it is told is not told.
 const MOST_UNTOLD: usize = 256;
 
@@ -45,6 +49,8 @@ enum Sent {
 pub(super) struct NameLookups {
     servers: Vec<Server>,
     asked: Asked,
+    /// When somebody turned to a server.
+    last: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -69,6 +75,13 @@ impl Drop for Answering {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl NameLookups {
+    /// After how long names may have been asked for that are to be told: each command hears of its own.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.last.filter(|last| last.elapsed() < LINGER).map(|_| SOON)
     }
 }
 
@@ -97,6 +110,7 @@ impl Supervisor<'_> {
         };
         let server = &names.servers[index];
         *server.asker.locked() = tid;
+        names.last = Some(Instant::now());
         server.answering.is_some()
     }
 

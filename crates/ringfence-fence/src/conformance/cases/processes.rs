@@ -21,7 +21,7 @@ fn network() -> Vec<Case> {
             .fails()
             .expect(Violation(Operation::Connect, "192.0.2.1:80")),
         shell("network/internet-v6", "exec 3<>/dev/tcp/2001:db8::1/80").fails(),
-        shell("network/udp", "echo x > /dev/udp/192.0.2.1/53").fails(),
+        shell("network/udp", "echo x > /dev/udp/192.0.2.1/123").fails(),
         shell("network/metadata-service", "exec 3<>/dev/tcp/169.254.169.254/80").fails(),
         shell("network/only-loopback", "cat /proc/net/dev | grep : | cut -d: -f1 | tr -d ' '").prints("lo\n"),
         shell(
