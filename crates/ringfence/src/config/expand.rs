@@ -98,6 +98,10 @@ impl Expander<'_> {
             joined.extend(text);
             joined
         };
+        // What is above every directory is nothing: such a pattern stays as written, and matches nothing.
+        if anywhere && joined.split(|byte| *byte == b'/').any(|part| part == b"..") {
+            return joined;
+        }
         let untidy = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
         if joined.split(|byte| *byte == b'/').skip(1).any(untidy) { normalize(joined) } else { joined }
     }
@@ -222,6 +226,8 @@ mod tests {
             ("$UP/x", "/work/x"),
             ("*.pem", "/work/p/*.pem"),
             ("a/**/b", "/work/p/a/**/b"),
+            ("**/..", "**/.."),
+            ("**/../x", "**/../x"),
             ("**/.env", "**/.env"),
             ("/", "/"),
             ("/..", "/"),
