@@ -61,7 +61,7 @@ while IFS=$'\t' read -r directory binary; do
     failed=1
     continue
   fi
-  run_tests() { (cd "$directory" && timeout --kill-after=10 900 "${run[@]}" "$binary" "$@" </dev/null); }
+  run_tests() { (cd "$directory" && timeout --kill-after=10 2400 "${run[@]}" "$binary" "$@" </dev/null); }
   if ! run_tests | tee "$scratch/output"; then
     # As in nextest.toml: a test that fails is tried a second time, alone, to tell whether it is flaky. Flaky is a failure.
     mapfile -t names < <(
