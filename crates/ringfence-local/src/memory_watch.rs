@@ -3,6 +3,7 @@
 //!
 //! The nearer the limit, the more often: nothing allocates faster than memory is cleared.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -58,7 +59,8 @@ impl Tally {
 
     /// Adds up, and ends the largest where it is too much. What is in use then, in bytes.
     fn look(&self, top: i32, limit: u64, places: &[PathBuf]) -> u64 {
-        let processes = below(top);
+        let mut processes = below(top);
+        processes.retain(|pid| !is_a_copy_of_this(*pid));
         let files: u64 =
             processes.last().map_or(0, |pid| places.iter().map(|place| in_files(*pid, place)).sum());
         let quick = files + processes.iter().map(|pid| resident(*pid)).sum::<Memory>().all();
@@ -92,6 +94,22 @@ fn end(pid: i32) -> bool {
         let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&PATIENCE));
         true
     })
+}
+
+/// Whether it is a copy of this process that has not become a program, as those that only reap: its memory is ours. They
+/// hide which program they are. So can others; the limit of each process holds those all the same.
+fn is_a_copy_of_this(pid: i32) -> bool {
+    /// `PF_FORKNOEXEC`, in the ninth field.
+    const NO_EXEC: u64 = 0x40;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // A name may hold anything, and ends with the last parenthesis.
+    let flags = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+    let program = |pid: &str| {
+        let exe = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        Some((exe.dev(), exe.ino()))
+    };
+    let is_ours = |pid: i32| program(&pid.to_string()).is_none_or(|theirs| Some(theirs) == program("self"));
+    flags.is_some_and(|flags| flags & NO_EXEC != 0) && is_ours(pid)
 }
 
 /// Everything that descends from `top`, without it.

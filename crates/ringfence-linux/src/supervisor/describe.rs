@@ -102,7 +102,7 @@ pub(super) fn refused_call(tid: i32, entry: &DenyEntry) -> Violation {
 pub(super) fn too_many_processes(process: &str, limit: u64, there: u64) -> Violation {
     let (limit, there) = (limit.saturating_sub(OWN_PROCESSES), there.saturating_sub(OWN_PROCESSES));
     let processes = if limit == 1 { "process" } else { "processes" };
-    let message = format!("the limit of {limit} {processes} at once was reached; there are at least {there}");
+    let message = format!("the limit of {limit} {processes} at once was reached; at least {there} were seen");
     let kind = ViolationKind::ResourceLimit;
     Violation {
         rule: Some("limits.processes".to_owned()),
