@@ -49,11 +49,11 @@ struct Typed {
 /// Judges on a thread of its own what the shell tells.
 pub(crate) struct Adviser {
     inner: Mutex<Inner>,
-    /// Who asks about what an agent would be refused; none: it is only said.
+    /// Asks about commands that an agent would be refused; without it they are only told.
     asks: Option<TerminalApprover>,
 }
 
-/// What there is to say about a command.
+/// The gate's words about a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Advice {
     line: String,

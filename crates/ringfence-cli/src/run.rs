@@ -213,7 +213,7 @@ fn locally(
     through(args, core, &fence, request, output, around)
 }
 
-/// Who asks a person at the terminal, where somebody may be asked.
+/// The approver at the terminal, where somebody may be asked.
 fn asks(core: &Core, around: &Surroundings) -> Option<TerminalApprover> {
     let timeout = Duration::from_millis(core.setup().loaded.config.safety.approval_timeout_ms);
     around.pause.as_ref().map(|pause| TerminalApprover::new(Arc::clone(pause), timeout))

@@ -71,7 +71,7 @@ pub(crate) fn violations(args: &Violations) -> Result<ExitCode> {
 /// Enough to recognise a command by; `ringfence log` has all of it.
 const COMMAND_WIDTH: usize = 32;
 
-/// What records name a path as a person writes it; anything else stays as it is.
+/// The resource that records have for `path`, which a person wrote; a host or an address stays as it is.
 fn resource(places: &Places, path: &str) -> String {
     let absolute = places.absolute(path.as_ref());
     let is_path = path.starts_with(['/', '~', '.']) || absolute.symlink_metadata().is_ok();

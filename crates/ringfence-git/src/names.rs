@@ -164,7 +164,7 @@ fn is_editors(name: &str) -> bool {
     name == "4913" || is_seds || hidden.or(name.strip_suffix('~')).is_some_and(is_pseudo_ref)
 }
 
-/// Whether git tries out with such a name whether links work: as `mkstemp` makes it of `tXXXXXX`.
+/// Whether git makes a link of this name to see if links work: `mkstemp` makes the name of `tXXXXXX`.
 #[must_use]
 pub fn is_probe(name: &str) -> bool {
     name.len() == 7 && name.starts_with('t') && name.bytes().all(|b| b.is_ascii_alphanumeric())

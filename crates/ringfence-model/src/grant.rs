@@ -30,6 +30,16 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// How long a yes holds; of a no, for the call.
+    #[must_use]
+    pub const fn scope(self) -> GrantScope {
+        match self {
+            Self::AllowSession => GrantScope::Session,
+            Self::AllowPermanent => GrantScope::Permanent,
+            Self::AllowOnce | Self::Deny | Self::DenyPermanent | Self::Abort => GrantScope::Once,
+        }
+    }
+
     #[must_use]
     pub fn allows(self) -> bool {
         matches!(self, Self::AllowOnce | Self::AllowSession | Self::AllowPermanent)

@@ -17,7 +17,7 @@ pub(crate) struct Format {
     pub(crate) jsonl: bool,
 }
 
-/// Whose records.
+/// The project and the session that records are of.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
     /// Only of the project in this directory

@@ -61,7 +61,7 @@ fn options_that_change_nothing_are_told() {
         assert_eq!(ran.stderr.contains("warning:"), !why.is_empty(), "{options:?}: {ran:?}");
         assert!(ran.stderr.contains(why), "{options:?}: {ran:?}");
     }
-    // What was named does what was said of it.
+    // The command in the hint works.
     room.run(&["grants", "add", "--recursive", ssh]).expect(0);
     let ran = room.run(&["run", "--allow-read", ssh, "--", "cat", "../.ssh/config"]).expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("Host treasure\n", ""));
@@ -117,7 +117,7 @@ fn a_projects_file_with_keys_of_others_still_tightens() {
     for key in ["`newKey`", "`other`"] {
         assert!(ran.stderr.contains(&format!("{key} is not a key that ringfence knows")), "{ran:?}");
     }
-    // What is checked, or wanted to the letter, is an error all the same.
+    // `config check` and strict validation refuse the key all the same.
     room.run(&["config", "check"]).expect(2);
     room.configure(r#"{ "validationStrictness": "strict" }"#);
     room.run(&["run", "--", "true"]).expect(125);

@@ -302,7 +302,7 @@ fn code_runs_in_the_image_of_its_language_and_nothing_is_left() {
     nothing_is_left(&engine, &room);
 }
 
-/// What is cloned or unpacked in a container has settings too; the project's own stay as they are.
+/// Settings in a tree that is made in a container can be made; the project's own stay as they are.
 #[test]
 fn settings_in_a_tree_made_inside_a_container_are_the_work() {
     let Some(agent) = Agent::new("rw", vec![]) else { return };

@@ -5,6 +5,7 @@
 //! `RINGFENCE_ORACLE_SECONDS=3600 cargo test -p ringfence-cli --test all fence_oracle -- --nocapture`; the seed of a failure is
 //! in its message, and `RINGFENCE_ORACLE_SEED=n` begins with it.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::fence_git::runs_something;
@@ -39,16 +40,22 @@ const GITS: &str = include_str!("../data/oracle_git.py");
 /// The same about names that are denied or protected, with threads that exchange paths and descriptors.
 const SECRETS: &str = include_str!("../data/oracle_secrets.py");
 
+/// A repository with a commit, and the work beside it.
+fn repository(room: &Room) -> PathBuf {
+    let project = room.project.join("p");
+    std::fs::create_dir(&project).unwrap();
+    host(
+        &project,
+        "git init -q -b main .; echo a > a; git add a; git commit -qm x; git branch b; rm -r .git/hooks",
+    );
+    room.write("work.py", GITS);
+    project
+}
+
 fn git_runs_nothing_after_random_work(launcher: Launcher) {
     rounds(|seed| {
         let room = Room::on(launcher);
-        let project = room.project.join("p");
-        std::fs::create_dir(&project).unwrap();
-        host(
-            &project,
-            "git init -q -b main .; echo a > a; git add a; git commit -qm x; git branch b; rm -r .git/hooks",
-        );
-        room.write("work.py", GITS);
+        let project = repository(&room);
         let ran = room.fenced(&format!(
             "cd p; python3 ../work.py {seed} 400 & python3 work.py {} 400; wait",
             seed + 1_000_000
@@ -64,13 +71,7 @@ fn git_runs_nothing_after_random_work(launcher: Launcher) {
 fn the_oracle_hears_the_canary_without_a_fence() {
     let heard = (1..20).any(|seed| {
         let room = Room::new();
-        let project = room.project.join("p");
-        std::fs::create_dir(&project).unwrap();
-        host(
-            &project,
-            "git init -q -b main .; echo a > a; git add a; git commit -qm x; git branch b; rm -r .git/hooks",
-        );
-        room.write("work.py", GITS);
+        let project = repository(&room);
         host(&project, &format!("python3 ../work.py {seed} 400 > /dev/null; chmod -R u+rwX . || true"));
         runs_something(&project)
     });

@@ -259,13 +259,7 @@ impl Desk {
     }
 
     fn answer(&self, key: &(PathBuf, Access), violation: Violation, decision: Decision, mut shown: Shown) {
-        let scope = match decision {
-            Decision::AllowSession => GrantScope::Session,
-            Decision::AllowPermanent => GrantScope::Permanent,
-            Decision::AllowOnce | Decision::Deny | Decision::DenyPermanent | Decision::Abort => {
-                GrantScope::Once
-            }
-        };
+        let scope = decision.scope();
         let state = if decision.allows() { State::Allowed(scope) } else { State::Refused };
         let queue = match self.book().states.insert(key.clone(), state) {
             Some(State::Asking(queue)) => queue,

@@ -252,13 +252,7 @@ impl Desk {
         grant: Grant,
         decision: Decision,
     ) {
-        let scope = match decision {
-            Decision::AllowSession => GrantScope::Session,
-            Decision::AllowPermanent => GrantScope::Permanent,
-            Decision::AllowOnce | Decision::Deny | Decision::DenyPermanent | Decision::Abort => {
-                GrantScope::Once
-            }
-        };
+        let scope = decision.scope();
         let state = if decision.allows() { State::Allowed(scope) } else { State::Refused };
         let waiting = match std::mem::replace(&mut self.settings.book.locked().state, state) {
             State::Asking(queue) => queue,

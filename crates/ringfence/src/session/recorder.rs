@@ -9,7 +9,7 @@ use ringfence_gate::Verdict;
 use ringfence_ledger::{
     Decided, Event, ExecutionEnd, ExecutionId, ExecutionStart, Granted, Redact, Writer, WriterOptions, now_ms,
 };
-use ringfence_model::{Command, Decision, Error, ExecResult, Grant, GrantScope, Violation};
+use ringfence_model::{Command, Error, ExecResult, Grant, Violation};
 use serde_json::json;
 
 use super::event::SessionEvent;
@@ -234,12 +234,10 @@ impl Recorder {
             key: Some(permission.key.clone()),
             by: by.to_owned(),
         });
-        let scope = match answer.decision {
-            Decision::AllowOnce => GrantScope::Once,
-            Decision::AllowSession => GrantScope::Session,
-            Decision::AllowPermanent => GrantScope::Permanent,
-            Decision::Deny | Decision::DenyPermanent | Decision::Abort => return,
-        };
+        if !answer.decision.allows() {
+            return;
+        }
+        let scope = answer.decision.scope();
         if let Some(grant) = &permission.grant {
             let mut granted = Granted::new(Grant { scope, ..grant.clone() });
             granted.session_key.clone_from(&self.session_key);
