@@ -47,6 +47,7 @@ pub use exec::{
 };
 pub use grant::{Decision, Grant, GrantScope};
 pub use limits::Limits;
+pub use network::{AddressKind, Host, HostDecision, HostPattern, HostRule};
 pub use pattern::PathPattern;
 pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleLayer, RuleSource};
 pub use rounded::{rounded, rounded_option};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Grant, Limits, PathPattern};
+use crate::{Grant, HostRule, Limits, PathPattern};
 
 /// The whole policy of one sandbox, with every path absolute and every variable already expanded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -168,16 +168,21 @@ impl std::fmt::Display for RuleSource {
     }
 }
 
-/// Off unless somebody asks; filtered by host and port then. The local fence never has a raw network.
+/// Off unless somebody asks; then by host and port. The local fence never has a raw network.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkPolicy {
+    /// The network as it is. Never for `local`.
     pub allow_network: bool,
-    /// Exact names or `.suffix`; an empty list allows all that are not blocked.
-    pub allowed_hosts: Vec<String>,
-    pub blocked_hosts: Vec<String>,
+    pub allowed_hosts: Vec<HostRule>,
+    /// Beats what is allowed.
+    pub blocked_hosts: Vec<HostRule>,
     pub allowed_ports: Vec<u16>,
     pub blocked_ports: Vec<u16>,
+    /// A host in no list is asked about.
+    pub ask: bool,
+    /// Services on the host's own loopback that may be reached, by port.
+    pub host_ports: Vec<u16>,
 }
 
 /// The environment of the command: empty, plus what passes, plus what is set.

@@ -7,8 +7,8 @@ use ringfence_model::config::{Entry, Mode, PermanentGrant, SandboxConfig, Worksp
 use ringfence_model::environment::DEFAULT_PASS;
 use ringfence_model::sensitive::SENSITIVE_NAMES;
 use ringfence_model::{
-    Environment, Filesystem, Grant, GrantScope, NetworkPolicy, PathPattern, PathRule, Policy, RuleLayer,
-    RuleSource,
+    Environment, Filesystem, Grant, GrantScope, HostRule, NetworkPolicy, PathPattern, PathRule, Policy,
+    RuleLayer, RuleSource,
 };
 
 use super::builtin::{BLOCKED_PORTS, Platform, Row};
@@ -213,7 +213,9 @@ fn permanent(grant: &PermanentGrant, home: &Path) -> Option<Grant> {
 }
 
 fn network(config: &SandboxConfig) -> NetworkPolicy {
-    let texts = |entries: &[Entry]| entries.iter().map(|entry| entry.text.clone()).collect();
+    let rules = |entries: &[Entry]| {
+        entries.iter().filter_map(|entry| HostRule::parse(&entry.text, entry.source.clone()).ok()).collect()
+    };
     let strict = config.mode == Mode::Strict;
     // A person who names a port means it, also when it is one of those blocked by default.
     let mut blocked_ports: Vec<u16> =
@@ -221,10 +223,12 @@ fn network(config: &SandboxConfig) -> NetworkPolicy {
     super::merge::append(&mut blocked_ports, config.blocked_ports.iter().copied());
     NetworkPolicy {
         allow_network: config.allow_network && !strict,
-        allowed_hosts: if strict { vec![] } else { texts(&config.allowed_hosts) },
-        blocked_hosts: texts(&config.blocked_hosts),
+        allowed_hosts: if strict { vec![] } else { rules(&config.allowed_hosts) },
+        blocked_hosts: rules(&config.blocked_hosts),
         allowed_ports: config.allowed_ports.clone(),
         blocked_ports,
+        ask: false,
+        host_ports: vec![],
     }
 }
 
