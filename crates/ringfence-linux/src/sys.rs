@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
 mod descriptors;
+pub(crate) mod packets;
 
 pub(crate) use descriptors::{
     adopt, borrow, cloexec_from, close_all_but, close_all_but_sorted, duplicate_above, install_stdio,

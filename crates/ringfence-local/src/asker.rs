@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use ringfence_fence::approve::{Answered, Question, ask_within};
 use ringfence_linux::supervisor::Ask;
 use ringfence_model::LockExt as _;
-use ringfence_model::{Decision, DenyReason, Grant, Violation};
+use ringfence_model::{Decision, DenyReason, Grant, Violation, ViolationKind};
 
 use crate::approval::{Approval, AskAbout, Settled};
 
@@ -82,6 +82,8 @@ impl Asker {
 impl Ask for Asker {
     fn wants(&self, violation: &Violation) -> bool {
         match self.approval.about {
+            // Whoever is asked about hosts wanted that.
+            _ if violation.kind == ViolationKind::NetworkViolation => true,
             AskAbout::All => true,
             AskAbout::DenyList => violation.reason == Some(DenyReason::Denied),
         }

@@ -66,6 +66,8 @@ pub mod verdict;
 #[cfg(target_os = "linux")]
 pub mod view;
 mod wake;
+#[cfg(target_os = "linux")]
+mod way_out;
 
 #[cfg(target_os = "linux")]
 pub use fence::LocalFence as Fence;

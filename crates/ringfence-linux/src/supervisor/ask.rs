@@ -7,7 +7,6 @@
 //! one command is one turn, and each command of a shell is another. What was allowed once ends with its turn.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,9 +18,10 @@ use rustix::io::Errno;
 
 use super::caller_ids::umask;
 use super::mount_grant::{Namespaces, Prepared};
+use super::notif;
 use super::on_behalf::Open;
+use super::outside::{self, Outgoing};
 use super::settings::SettingsDesk;
-use super::{network, notif};
 
 /// About as many resources questions are asked in one turn.
 const MOST_ASKED: usize = 1000;
@@ -70,8 +70,8 @@ pub(super) enum Way {
     Open { flags: i32, mode: u32 },
     /// Show it inside and let the call go on there.
     Show,
-    /// Connect outside and put that connection in the place of the caller's socket.
-    Connect { socket: i32, address: SocketAddr },
+    /// Connect the caller's socket by name.
+    Out(Arc<Outgoing>),
 }
 
 struct Waiting {
@@ -82,7 +82,20 @@ struct Waiting {
 
 impl Waiting {
     fn refuse(&self) {
-        let _ = notif::refuse(self.listener.as_fd(), self.id, self.wish.refusal);
+        self.fail(self.wish.refusal);
+    }
+
+    fn fail(&self, errno: Errno) {
+        match &self.wish.way {
+            Way::Out(outgoing) => outgoing.fail(&self.call(), errno),
+            Way::Open { .. } | Way::Show => {
+                let _ = notif::refuse(self.listener.as_fd(), self.id, errno);
+            }
+        }
+    }
+
+    fn call(&self) -> outside::Call {
+        outside::Call { listener: Arc::clone(&self.listener), id: self.id }
     }
 }
 
@@ -200,6 +213,9 @@ impl Desk {
         if states.len() >= MOST_ASKED && !states.contains_key(&key) {
             return Some(violation);
         }
+        if let Way::Out(outgoing) = &waiting.wish.way {
+            outgoing.begin(&waiting.call());
+        }
         // What lies below a directory that was granted is shown.
         let shown = |((above, granted), state): (&(PathBuf, Access), &State)| {
             matches!(state, State::Allowed(_))
@@ -210,7 +226,7 @@ impl Desk {
         if states.iter().any(shown) {
             drop(book);
             if let Err(errno) = self.go_on(&waiting) {
-                let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, errno);
+                waiting.fail(errno);
             }
             return None;
         }
@@ -279,7 +295,7 @@ impl Desk {
             let mut outcome = Ok(());
             for waiting in &queue {
                 if let Err(errno) = self.carry_out(waiting, key.1, &mut shown) {
-                    let _ = notif::refuse(waiting.listener.as_fd(), waiting.id, errno);
+                    waiting.fail(errno);
                     outcome = Err(errno);
                 }
             }
@@ -320,7 +336,7 @@ fn is_mounted(way: &Way, shown: Option<&Stat>) -> bool {
             shown.is_some_and(|shown| FileType::from_raw_mode(shown.st_mode) != FileType::RegularFile)
         }
         Way::Show => true,
-        Way::Connect { .. } => false,
+        Way::Out(_) => false,
     }
 }
 
@@ -341,14 +357,13 @@ impl Desk {
                 let cloexec = flags & libc::O_CLOEXEC != 0;
                 notif::inject(waiting.listener.as_fd(), waiting.id, file.as_fd(), cloexec)
             }
-            Way::Connect { socket, address } => {
-                let (connected, cloexec) = network::connect_outside(*tid, *socket, *address)?;
-                let listener = waiting.listener.as_fd();
-                if !notif::is_valid(listener, waiting.id) {
-                    return Err(Errno::SRCH);
-                }
-                notif::replace(listener, waiting.id, connected.as_fd(), *socket, cloexec)?;
-                notif::succeed(listener, waiting.id, 0)
+            Way::Out(outgoing) => {
+                let (outgoing, call, ask) = (Arc::clone(outgoing), waiting.call(), Arc::clone(&self.ask));
+                outside::dialling(move || {
+                    if let Some(violation) = outgoing.make(&call, true) {
+                        ask.refused(violation);
+                    }
+                })
             }
             // A descriptor of a host directory would be a way to everything around it; a mount is not.
             Way::Open { .. } | Way::Show => {

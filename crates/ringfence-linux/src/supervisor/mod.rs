@@ -28,6 +28,7 @@ pub mod notif;
 mod on_behalf;
 mod open_how;
 mod opening;
+mod outside;
 mod pin_cpu;
 mod process_limit;
 mod processes;
@@ -47,7 +48,7 @@ mod walk;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringfence_model::policy::Filesystem;
@@ -61,6 +62,7 @@ use rustix::io::Errno;
 pub use ask::Ask;
 pub use describe::left_out;
 pub use loopback::Bound;
+pub use outside::{NoWay, Outside, Reach, Upstream, Wanted};
 pub use report_once::Reporter;
 pub use shared::Shared;
 pub use tripwire::Tripwire;
@@ -85,6 +87,8 @@ pub struct Watched {
     pub shared: Option<Shared>,
     /// More processes and threads of this user the kernel refuses, which nobody else tells of.
     pub most_processes: Option<u64>,
+    /// Who makes connections by host name; none: there is no way out.
+    pub outside: Option<Arc<dyn Outside>>,
 }
 
 /// As many calls are received before one of them is answered: more are somebody's aim.
@@ -133,6 +137,11 @@ pub struct Supervisor<'a> {
     umask: caller_ids::Umask,
     own: removal::Own,
     name_lookups: name_lookup::NameLookups,
+    way_out: Option<Arc<outside::WayOut>>,
+    /// The connection that a question is about.
+    outgoing: Option<Arc<outside::Outgoing>>,
+    /// Connections that were refused on threads of their own.
+    untold: Arc<Mutex<Vec<Violation>>>,
     settings: settings::Settings,
     /// The last verdict was that policy allows it, and not that somebody else refuses it anyway.
     allowed: std::cell::Cell<bool>,
@@ -201,6 +210,9 @@ impl<'a> Supervisor<'a> {
             umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
             name_lookups: name_lookup::NameLookups::default(),
+            way_out: watched.outside.clone().map(outside::WayOut::new).map(Arc::new),
+            outgoing: None,
+            untold: Arc::default(),
             settings: settings::Settings::default(),
             allowed: std::cell::Cell::new(false),
             excused: std::cell::Cell::new(false),
@@ -232,12 +244,16 @@ impl<'a> Supervisor<'a> {
         if !self.received.is_empty() {
             return Some(Duration::ZERO);
         }
-        self.next_count().into_iter().chain(self.name_lookups.patience()).min()
+        [self.next_count(), self.name_lookups.patience(), self.patience_with_dialling()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Nobody calls, or something else is to be done by this thread.
     pub fn rest(&mut self) {
         self.tell_names();
+        self.tell_led_astray();
         self.powers.raise();
         self.count_processes();
     }
@@ -265,6 +281,7 @@ impl<'a> Supervisor<'a> {
     fn attend(&mut self, listener: BorrowedFd<'_>, notification: Notification) {
         self.count_processes();
         self.tell_names();
+        self.tell_led_astray();
         let answer = self.judge(listener, &notification);
         // An answer that cannot be delivered belongs to a caller that is gone.
         let _ = match answer {
@@ -317,6 +334,7 @@ impl<'a> Supervisor<'a> {
         (self.resolved, self.ending, self.unread) = (Resolved::Nowhere, Ending::Name, None);
         (self.source, self.unnamed) = (None, None);
         self.reader = None;
+        self.outgoing = None;
         self.allowed.set(false);
         self.excused.set(false);
         self.became.set(false);
@@ -505,6 +523,7 @@ impl Drop for Supervisor<'_> {
     fn drop(&mut self) {
         self.powers.raise();
         self.end_name_lookups();
+        self.tell_led_astray();
         if let Some(desk) = &self.desk {
             desk.settle();
         }

@@ -123,8 +123,8 @@ impl Namespaces {
         })
     }
 
-    /// What `make` makes in the sandbox's network namespace. It must not allocate.
-    pub(super) fn bring(&self, make: &dyn Fn() -> Sys<OwnedFd>) -> Result<OwnedFd, Errno> {
+    /// What `make` makes in the sandbox's network namespace, so often. It must not allocate.
+    pub(super) fn bring(&self, count: usize, make: &dyn Fn() -> Sys<OwnedFd>) -> Result<Vec<OwnedFd>, Errno> {
         let flags = rustix::net::SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
@@ -135,9 +135,9 @@ impl Namespaces {
         self.helped(&|namespaces| {
             sys::enter_namespace(namespaces.user.as_fd())?;
             sys::enter_namespace(namespaces.network.as_fd())?;
-            Message::Ready.send(theirs.as_fd(), Some(make()?.as_fd()))
+            (0..count).try_for_each(|_| Message::Ready.send(theirs.as_fd(), Some(make()?.as_fd())))
         })?;
-        Message::receive_with_descriptor(ours.as_fd())?.1.ok_or(Errno::IO)
+        (0..count).map(|_| Message::receive_with_descriptor(ours.as_fd())?.1.ok_or(Errno::IO)).collect()
     }
 
     /// Runs `work` in a helper process and waits for it.

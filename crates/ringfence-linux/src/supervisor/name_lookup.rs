@@ -3,10 +3,11 @@
 //! The sandbox's network namespace is empty. A name server that is asked there never answers, programs wait and try
 //! again, and all that could be told is the server's address. So the first time somebody turns to a name server, that
 //! address becomes one of the sandbox's own loopback interface, with a socket of ours behind it: whatever is asked for,
-//! it says that there is no such name. Nothing that is asked leaves the sandbox.
+//! it says that there is no such name; where hosts are reached by name, it gives an address that stands for the name. Nothing
+//! that is asked leaves the sandbox.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -22,6 +23,7 @@ use rustix::net::{
 use rustix::pipe::PipeFlags;
 
 use super::mount_grant::Namespaces;
+use super::outside::Names;
 use super::{Denial, Resource, Supervisor, describe};
 use crate::sys::Sys;
 
@@ -89,7 +91,7 @@ impl Supervisor<'_> {
     /// Whether the datagrams that `socket` is to send to `address` are look-ups of names which are answered there.
     pub(super) fn is_name_lookup(&mut self, tid: i32, socket: &OwnedFd, address: SocketAddr) -> bool {
         // Its own name servers are the sandbox's own affair.
-        let elsewhere = !address.ip().is_loopback() || is_configured(address.ip());
+        let elsewhere = !address.ip().is_loopback() || self.way_out.is_some() || is_configured(address.ip());
         if address.port() != NAME_SERVER || !elsewhere || self.watched.shared.is_some() {
             return false;
         }
@@ -103,7 +105,8 @@ impl Supervisor<'_> {
             None if names.servers.len() == MOST_SERVERS => return false,
             None => {
                 let asker = Arc::new(Mutex::new(tid));
-                let answering = answering(tid, address, &asker, &names.asked).ok();
+                let given = self.way_out.as_ref().map(|way| way.names_for(tid));
+                let answering = answering(tid, address, &asker, &names.asked, given).ok();
                 names.servers.push(Server { address: address.ip(), asker, answering });
                 names.servers.len() - 1
             }
@@ -157,12 +160,19 @@ fn is_configured(address: IpAddr) -> bool {
         .any(|known: IpAddr| known == address)
 }
 
-fn answering(tid: i32, address: SocketAddr, asker: &Arc<Mutex<i32>>, asked: &Asked) -> Sys<Answering> {
-    let socket = Namespaces::of(tid).ok_or(Errno::NOSYS)?.bring(&|| server_socket(address))?;
+fn answering(
+    tid: i32,
+    address: SocketAddr,
+    asker: &Arc<Mutex<i32>>,
+    asked: &Asked,
+    names: Option<Arc<Mutex<Names>>>,
+) -> Sys<Answering> {
+    let socket = Namespaces::of(tid).ok_or(Errno::NOSYS)?.bring(1, &|| server_socket(address))?;
+    let socket = socket.into_iter().next().ok_or(Errno::IO)?;
     let (ended, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let (asker, asked) = (Arc::clone(asker), Arc::clone(asked));
     let work = move || {
-        let mut query = [0_u8; 512];
+        let mut query = [0_u8; 4096];
         loop {
             let mut fds = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&ended, PollFlags::empty())];
             if rustix::io::retry_on_intr(|| poll(&mut fds, None)).is_err() || !fds[1].revents().is_empty() {
@@ -171,8 +181,16 @@ fn answering(tid: i32, address: SocketAddr, asker: &Arc<Mutex<i32>>, asked: &Ask
             let Ok((length, _, Some(from))) = recvfrom(&socket, &mut query[..], RecvFlags::DONTWAIT) else {
                 continue;
             };
-            let (sent, answer) = match no_such_name(&query[..length]) {
-                Some((name, answer)) => (Sent::Query(name), Some(answer)),
+            let (sent, answer) = match Query::read(&query[..length]) {
+                Some(query) => {
+                    let known = names.as_ref().and_then(|names| names.locked().address(&query.name));
+                    if let Some(known) = known {
+                        let _ = sendto(&socket, &query.address(known), SendFlags::DONTWAIT, &from);
+                        continue;
+                    }
+                    let answer = query.no_such_name();
+                    (Sent::Query(query.name), Some(answer))
+                }
                 None => (Sent::Other(address), None),
             };
             let news = (*asker.locked(), sent);
@@ -195,7 +213,7 @@ fn answering(tid: i32, address: SocketAddr, asker: &Arc<Mutex<i32>>, asked: &Ask
 /// A socket at that address, which is made one of this network namespace's own. Allocates nothing.
 fn server_socket(address: SocketAddr) -> Sys<OwnedFd> {
     if !address.ip().is_loopback() {
-        add_to_loopback(address.ip())?;
+        add_to_loopback(address.ip(), if address.is_ipv4() { 32 } else { 128 })?;
     }
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -203,8 +221,8 @@ fn server_socket(address: SocketAddr) -> Sys<OwnedFd> {
     Ok(socket)
 }
 
-/// `ip address add ADDRESS dev lo`.
-fn add_to_loopback(address: IpAddr) -> Sys<()> {
+/// `ip address add ADDRESS/BITS dev lo`: all of the older kind in that range are local then. Allocates nothing.
+pub(super) fn add_to_loopback(address: IpAddr, bits: u8) -> Sys<()> {
     const NEW_ADDRESS: u16 = 20;
     const REQUEST_ACK_CREATE: u16 = 0x1 | 0x4 | 0x400;
     const NO_DUPLICATE_DETECTION: u8 = 2;
@@ -229,7 +247,7 @@ fn add_to_loopback(address: IpAddr) -> Sys<()> {
     {
         message[..4].copy_from_slice(&(total as u32).to_ne_bytes());
         message[16] = family as u8;
-        message[17] = (length * 8) as u8;
+        message[17] = bits;
         message[24..26].copy_from_slice(&(4 + length as u16).to_ne_bytes());
     }
     message[4..6].copy_from_slice(&NEW_ADDRESS.to_ne_bytes());
@@ -253,39 +271,84 @@ fn add_to_loopback(address: IpAddr) -> Sys<()> {
     }
 }
 
-/// The name that a query asks for, and the answer that there is none.
-fn no_such_name(query: &[u8]) -> Option<(String, Vec<u8>)> {
-    const HEADER: usize = 12;
-    let header = query.first_chunk::<HEADER>()?;
-    let is_query = header[2] & 0x80 == 0;
-    let questions = u16::from_be_bytes([header[4], header[5]]);
-    if !is_query || questions != 1 {
-        return None;
-    }
-    let mut at = HEADER;
-    let mut name = String::new();
-    loop {
-        let length = usize::from(*query.get(at)?);
-        at += 1;
-        if length == 0 {
-            break;
+/// A question about one name.
+struct Query<'a> {
+    /// In letters that can be shown.
+    name: String,
+    kind: u16,
+    header: &'a [u8; HEADER],
+    /// The question as it was asked.
+    question: &'a [u8],
+}
+
+const HEADER: usize = 12;
+/// Asks for an address of the older kind.
+const ADDRESS: u16 = 1;
+
+impl<'a> Query<'a> {
+    fn read(query: &'a [u8]) -> Option<Self> {
+        let header = query.first_chunk::<HEADER>()?;
+        let is_query = header[2] & 0x80 == 0;
+        let questions = u16::from_be_bytes([header[4], header[5]]);
+        if !is_query || questions != 1 {
+            return None;
         }
-        // Anything longer is a reference, which a question has no use for.
-        let label = query.get(at..at + length).filter(|_| length < 64)?;
-        if !name.is_empty() {
-            name.push('.');
+        let mut at = HEADER;
+        let mut name = String::new();
+        loop {
+            let length = usize::from(*query.get(at)?);
+            at += 1;
+            if length == 0 {
+                break;
+            }
+            // Anything longer is a reference, which a question has no use for.
+            let label = query.get(at..at + length).filter(|_| length < 64)?;
+            if !name.is_empty() {
+                name.push('.');
+            }
+            name.extend(label.iter().flat_map(|&byte| std::ascii::escape_default(byte)).map(char::from));
+            at += length;
         }
-        name.extend(label.iter().flat_map(|&byte| std::ascii::escape_default(byte)).map(char::from));
-        at += length;
+        // Kind and class.
+        let question = query.get(HEADER..at + 4)?;
+        let kind = u16::from_be_bytes([query[at], query[at + 1]]);
+        (!name.is_empty()).then_some(Self { name, kind, header, question })
     }
-    // Kind and class.
-    let question = query.get(HEADER..at + 4)?;
-    let mut answer = Vec::with_capacity(HEADER + question.len());
-    answer.extend(&header[..2]);
-    // A response, with "recursion desired" as it was asked; recursion available, no such name.
-    answer.extend([0x80 | header[2] & 0x79, 0x83, 0, 1, 0, 0, 0, 0, 0, 0]);
-    answer.extend(question);
-    (!name.is_empty()).then_some((name, answer))
+
+    /// There is no such name.
+    fn no_such_name(&self) -> Vec<u8> {
+        self.answer(3, None)
+    }
+
+    /// The name has that address, and nothing else.
+    fn address(&self, address: Ipv4Addr) -> Vec<u8> {
+        self.answer(0, (self.kind == ADDRESS).then_some(address))
+    }
+
+    fn answer(&self, code: u8, address: Option<Ipv4Addr>) -> Vec<u8> {
+        let mut answer = Vec::with_capacity(HEADER + self.question.len() + 16);
+        answer.extend(&self.header[..2]);
+        // A response, with "recursion desired" as it was asked; recursion available.
+        answer.extend([
+            0x80 | self.header[2] & 0x79,
+            0x80 | code,
+            0,
+            1,
+            0,
+            address.is_some().into(),
+            0,
+            0,
+            0,
+            0,
+        ]);
+        answer.extend(self.question);
+        if let Some(address) = address {
+            // The name of the question, an address of the internet, for a minute, four bytes.
+            answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+            answer.extend(address.octets());
+        }
+        answer
+    }
 }
 
 #[cfg(test)]
@@ -302,28 +365,42 @@ mod tests {
     #[test]
     fn a_query_is_read_and_answered() {
         let asked = query(b"\x03www\x07example");
-        let (name, answer) = no_such_name(&asked).unwrap();
-        assert_eq!(name, "www.example");
+        let query = Query::read(&asked).unwrap();
+        assert_eq!((&query.name[..], query.kind), ("www.example", ADDRESS));
+        let answer = query.no_such_name();
         assert_eq!(answer[..4], [0xab, 0xcd, 0x81, 0x83]);
         assert_eq!(answer[4..12], [0, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(answer[12..], asked[12..]);
+        let answer = query.address(Ipv4Addr::new(198, 18, 0, 2));
+        assert_eq!(answer[2..12], [0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+        assert_eq!(answer[answer.len() - 4..], [198, 18, 0, 2]);
+    }
+
+    #[test]
+    fn a_name_has_no_address_of_another_kind() {
+        let mut asked = query(b"\x03www\x07example");
+        let kind = asked.len() - 3;
+        asked[kind] = 28;
+        let answer = Query::read(&asked).unwrap().address(Ipv4Addr::new(198, 18, 0, 2));
+        assert_eq!(answer[2..12], [0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(answer.len(), asked.len());
     }
 
     #[test]
     fn nothing_that_is_no_query_is_answered() {
         let whole = query(b"\x03www\x07example");
         for length in 0..whole.len() {
-            assert_eq!(no_such_name(&whole[..length]), None, "{length}");
+            assert!(Query::read(&whole[..length]).is_none(), "{length}");
         }
         let mut response = whole.clone();
         response[2] |= 0x80;
-        assert_eq!(no_such_name(&response), None);
-        assert_eq!(no_such_name(&query(b"\xc0\x0c")), None);
-        assert_eq!(no_such_name(&query(b"")), None);
+        assert!(Query::read(&response).is_none());
+        assert!(Query::read(&query(b"\xc0\x0c")).is_none());
+        assert!(Query::read(&query(b"")).is_none());
     }
 
     #[test]
     fn a_name_is_shown_in_plain_letters() {
-        assert_eq!(no_such_name(&query(b"\x04a\x1b[b")).unwrap().0, "a\\x1b[b");
+        assert_eq!(Query::read(&query(b"\x04a\x1b[b")).unwrap().name, "a\\x1b[b");
     }
 }

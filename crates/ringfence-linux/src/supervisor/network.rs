@@ -75,8 +75,16 @@ impl Supervisor<'_> {
                 _ => Answer::Done(Err(Errno::ACCESS)),
             };
         }
+        let mut own = own;
+        if let Address::Internet(to) = address {
+            own = match self.connect_out(listener, notification, own, (to, bytes.clone())) {
+                Ok(answer) => return answer,
+                Err(own) => own,
+            };
+        }
         let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
         if let Address::Internet(address) = address
+            && !self.stands_for_a_name(address)
             && !self.is_name_lookup(tid, &own, address)
             && (!is_loopback(address) || (is_stream && is_the_hosts(tid, address.port())))
         {
@@ -299,7 +307,7 @@ fn is_the_hosts(tid: i32, port: u16) -> bool {
     host && !inside
 }
 
-fn refuse_address(operation: Operation, address: SocketAddr) -> Answer {
+pub(super) fn refuse_address(operation: Operation, address: SocketAddr) -> Answer {
     Answer::Deny(Denial {
         operation,
         resource: Resource::Address(address.to_string()),
@@ -367,38 +375,6 @@ fn parse_address(bytes: &[u8]) -> Address {
         libc::AF_UNIX if !rest.is_empty() => Address::Abstract(rest[1..].to_vec()),
         _ => Address::Other,
     }
-}
-
-/// Whether it is a socket for connections, such as [`connect_outside`] makes.
-pub(super) fn is_stream(tid: i32, socket: i32) -> bool {
-    take_descriptor(tid, socket).is_some_and(|own| {
-        rustix::net::sockopt::socket_type(&own).is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
-    })
-}
-
-/// A connection to `address` made outside, for the caller's stream socket `socket`: the one that takes its
-/// place, and whether it closes on exec. Options that were set on the old one before are lost.
-pub(super) fn connect_outside(tid: i32, socket: i32, address: SocketAddr) -> Result<(OwnedFd, bool), Errno> {
-    use rustix::net::SocketFlags;
-    let theirs = take_descriptor(tid, socket).ok_or(Errno::BADF)?;
-    if sockopt::socket_type(&theirs)? != SocketType::STREAM {
-        return Err(Errno::ACCESS);
-    }
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let ours = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&ours, sockopt::Timeout::Send, Some(std::time::Duration::from_secs(10)))?;
-    rustix::net::connect(&ours, &address)?;
-    sockopt::set_socket_timeout(&ours, sockopt::Timeout::Send, None)?;
-    rustix::fs::fcntl_setfl(&ours, rustix::fs::fcntl_getfl(&theirs)?)?;
-    Ok((ours, closes_on_exec(tid, socket)))
-}
-
-fn closes_on_exec(tid: i32, descriptor: i32) -> bool {
-    let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{descriptor}")).unwrap_or_default();
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    flags
-        .and_then(|text| i32::from_str_radix(text.trim(), 8).ok())
-        .is_some_and(|flags| flags & libc::O_CLOEXEC != 0)
 }
 
 /// A copy of the caller's descriptor.

@@ -75,42 +75,22 @@ pub fn is_valid(listener: BorrowedFd<'_>, id: u64) -> bool {
 /// Answers the call with a copy of `descriptor`, atomically: the caller sees it as the call's result.
 pub fn inject(listener: BorrowedFd<'_>, id: u64, descriptor: BorrowedFd<'_>, cloexec: bool) -> Sys<()> {
     const FLAG_SEND: u32 = 2;
-    put(listener, id, descriptor, FLAG_SEND, 0, cloexec).map(drop)
+    put(listener, id, descriptor, FLAG_SEND, cloexec).map(drop)
 }
 
 /// Gives the caller a copy of `descriptor`, whose number is returned; the call still waits. Only for a listener whose
 /// callers are not interrupted meanwhile (since Linux 5.19).
 pub fn add(listener: BorrowedFd<'_>, id: u64, descriptor: BorrowedFd<'_>, cloexec: bool) -> Sys<i32> {
-    put(listener, id, descriptor, 0, 0, cloexec)
+    put(listener, id, descriptor, 0, cloexec)
 }
 
-/// Puts a copy of `descriptor` in the place of the caller's `number`; the call still waits.
-pub fn replace(
-    listener: BorrowedFd<'_>,
-    id: u64,
-    descriptor: BorrowedFd<'_>,
-    number: i32,
-    cloexec: bool,
-) -> Sys<()> {
-    const FLAG_SETFD: u32 = 1;
-    let number = u32::try_from(number).map_err(|_| Errno::BADF)?;
-    put(listener, id, descriptor, FLAG_SETFD, number, cloexec).map(drop)
-}
-
-fn put(
-    listener: BorrowedFd<'_>,
-    id: u64,
-    descriptor: BorrowedFd<'_>,
-    flags: u32,
-    newfd: u32,
-    cloexec: bool,
-) -> Sys<i32> {
+fn put(listener: BorrowedFd<'_>, id: u64, descriptor: BorrowedFd<'_>, flags: u32, cloexec: bool) -> Sys<i32> {
     #[expect(clippy::cast_sign_loss, reason = "descriptors and flags are not negative here")]
     let mut request = libc::seccomp_notif_addfd {
         id,
         flags,
         srcfd: descriptor.as_raw_fd() as u32,
-        newfd,
+        newfd: 0,
         newfd_flags: if cloexec { libc::O_CLOEXEC as u32 } else { 0 },
     };
     // SAFETY: the request's struct.

@@ -10,7 +10,6 @@ use super::ask::{Way, Wish};
 use super::call::Call;
 use super::describe::{self, Denial, Resource};
 use super::mount_grant::{self, Namespaces};
-use super::network;
 use super::notif::Notification;
 use super::settings::Asked;
 
@@ -54,12 +53,8 @@ impl Supervisor<'_> {
         let path = match &denial.resource {
             Resource::Path(path) => path,
             Resource::Address(text) => {
-                let (Call::Connect { socket, .. }, Ok(address)) = (call, text.parse()) else { return None };
-                // Datagrams cannot be handed over: nobody is asked about what cannot be granted.
-                if !network::is_stream(notification.tid, socket) {
-                    return None;
-                }
-                let way = Way::Connect { socket, address };
+                // Nobody is asked about what cannot be granted.
+                let way = Way::Out(self.outgoing.clone()?);
                 return Some(Wish { path: text.into(), tid: notification.tid, way, refusal: denial.errno() });
             }
         };

@@ -1,0 +1,325 @@
+//! The way out, by host name.
+//!
+//! The sandbox's network is empty and stays so. A name that is asked for inside gets an address which stands for it
+//! ([`names`]); nobody else hears of the name. Who connects to such an address means the name, and what the policy says
+//! of it is known before anything leaves the machine: then somebody else ([`Outside`]) looks the name up, connects, and
+//! moves the bytes between that connection and a socket that meets the caller's own ([`sockets`]).
+//!
+//! A call that does not wait gets its answer at once, and its socket is connecting meanwhile, as on any network. One that
+//! waits is answered when the connection is there, or cannot be.
+
+mod names;
+mod sockets;
+
+use std::fmt::Debug;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use ringfence_model::{Access, DenyReason, Host, LockExt as _, Operation, RuleSource, Violation};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::{SocketType, sockopt};
+
+pub(super) use names::{Names, is_in_range};
+use sockets::{Begun, Sockets};
+
+use super::notif::{self, Notification};
+use super::{Answer, Denial, Resource, Supervisor, describe};
+
+/// Refusals of connections that are being made are looked for so often.
+const SOON: Duration = Duration::from_millis(20);
+
+/// What policy says of a host, before anybody looks it up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    Allowed,
+    /// A person may be asked.
+    Ask,
+    /// By this rule, or because nothing allows it.
+    Denied(Option<(String, RuleSource)>),
+}
+
+/// A connection that somebody inside wants.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub host: Host,
+    pub port: u16,
+    /// Who wants it: as it would be told of a refusal.
+    pub program: Option<String>,
+    pub pid: Option<u32>,
+    /// A person said yes to exactly this host and port.
+    pub by_person: bool,
+}
+
+/// Why there is no connection.
+#[derive(Debug, Clone)]
+pub struct NoWay {
+    /// What the caller hears.
+    pub errno: Errno,
+    /// Why policy refuses it after all, if so: the name leads to an address that nobody reaches.
+    pub refused: Option<String>,
+}
+
+/// Who makes connections for a sandbox.
+pub trait Outside: Send + Sync + Debug {
+    fn decide(&self, host: &Host, port: u16) -> Reach;
+
+    /// Whether that port of the machine's own loopback may be reached from inside.
+    fn is_host_port(&self, port: u16) -> bool;
+
+    /// Looks the host up and connects to it. Takes as long as it takes.
+    fn dial(&self, wanted: &Wanted) -> Result<Box<dyn Upstream>, NoWay>;
+}
+
+/// A connection to a host.
+pub trait Upstream: Send {
+    /// Moves bytes between it and `inside` until both have ended. Returns at once.
+    fn carry(self: Box<Self>, inside: OwnedFd);
+}
+
+/// The way out of one sandbox.
+#[derive(Debug)]
+pub(super) struct WayOut {
+    outside: Arc<dyn Outside>,
+    names: Arc<Mutex<Names>>,
+    sockets: OnceLock<Option<Sockets>>,
+}
+
+impl WayOut {
+    pub(super) fn new(outside: Arc<dyn Outside>) -> Self {
+        Self { outside, names: Arc::new(Mutex::new(Names::new())), sockets: OnceLock::new() }
+    }
+
+    /// Which host the address stands for.
+    fn host(&self, address: IpAddr) -> Option<Host> {
+        match address {
+            IpAddr::V4(v4) if is_in_range(v4) => {
+                self.names.locked().name(v4).map(|name| Host::Name(name.to_owned()))
+            }
+            address => Some(Host::Address(address)),
+        }
+    }
+
+    /// For whoever answers look-ups. What stands for them has to be there before somebody looks for a way to it.
+    pub(super) fn names_for(&self, tid: i32) -> Arc<Mutex<Names>> {
+        let _ = self.sockets(tid);
+        Arc::clone(&self.names)
+    }
+
+    fn sockets(&self, tid: i32) -> Result<&Sockets, Errno> {
+        self.sockets.get_or_init(|| Sockets::of(tid).ok()).as_ref().ok_or(Errno::NETUNREACH)
+    }
+}
+
+/// A connection to be made for the caller's socket.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    way: Arc<WayOut>,
+    wanted: Wanted,
+    /// As which it is told if it is refused.
+    violation: Violation,
+    tid: i32,
+    /// Where the caller connects to, and the same as the kernel takes it.
+    to: SocketAddr,
+    address: Vec<u8>,
+    state: Mutex<State>,
+    /// The caller waits until it is connected.
+    waits: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The caller's own socket.
+    Fresh(OwnedFd),
+    /// It is connecting, and nobody holds it but the caller.
+    Begun(Begun),
+    Over,
+}
+
+/// Where the answer to the call goes.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) listener: Arc<OwnedFd>,
+    pub(super) id: u64,
+}
+
+impl Outgoing {
+    /// Lets the caller's socket connect, without an end for now, and answers a call that does not wait.
+    pub(super) fn begin(&self, call: &Call) {
+        if self.waits {
+            return;
+        }
+        let mut state = self.state.locked();
+        let State::Fresh(socket) = &*state else { return };
+        let begun = self
+            .way
+            .sockets(self.tid)
+            .and_then(|sockets| sockets.begin(socket, self.to, self.address.clone()));
+        let errno = match begun {
+            Ok(begun) => {
+                *state = State::Begun(begun);
+                Errno::INPROGRESS
+            }
+            Err(errno) => {
+                *state = State::Over;
+                errno
+            }
+        };
+        drop(state);
+        // An answer that cannot be delivered belongs to a caller that is gone.
+        let _ = notif::refuse(call.listener.as_fd(), call.id, errno);
+    }
+
+    /// Makes the connection. Takes its time. What comes back is why policy refuses it after all.
+    pub(super) fn make(&self, call: &Call, by_person: bool) -> Option<Violation> {
+        let wanted = Wanted { by_person, ..self.wanted.clone() };
+        match self.way.outside.dial(&wanted) {
+            Ok(upstream) => match self.met() {
+                Ok(inside) => {
+                    upstream.carry(inside);
+                    if self.waits {
+                        let _ = notif::succeed(call.listener.as_fd(), call.id, 0);
+                    }
+                }
+                // The caller has given up.
+                Err(errno) => self.fail(call, errno),
+            },
+            Err(no_way) => {
+                self.fail(call, no_way.errno);
+                return no_way.refused.map(|why| Violation { message: why, ..self.violation.clone() });
+            }
+        }
+        None
+    }
+
+    /// The socket that is connected with the caller's.
+    fn met(&self) -> Result<OwnedFd, Errno> {
+        let sockets = self.way.sockets(self.tid)?;
+        let mut state = self.state.locked();
+        let begun = match std::mem::replace(&mut *state, State::Over) {
+            State::Begun(begun) => begun,
+            State::Fresh(socket) => sockets.begin(&socket, self.to, self.address.clone())?,
+            State::Over => return Err(Errno::SRCH),
+        };
+        drop(state);
+        sockets.meet(begun)
+    }
+
+    /// Tells the caller that there is no connection.
+    pub(super) fn fail(&self, call: &Call, errno: Errno) {
+        let state = std::mem::replace(&mut *self.state.locked(), State::Over);
+        if let State::Begun(begun) = state
+            && let Ok(sockets) = self.way.sockets(self.tid)
+        {
+            sockets.refuse(begun);
+        }
+        if self.waits {
+            let _ = notif::refuse(call.listener.as_fd(), call.id, errno);
+        }
+    }
+}
+
+impl Supervisor<'_> {
+    /// Connects the caller's socket by the name that the address stands for. None when this is not about the way out.
+    pub(super) fn connect_out(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        own: OwnedFd,
+        (to, address): (SocketAddr, Vec<u8>),
+    ) -> Result<Answer, OwnedFd> {
+        let Some(way) = self.way_out.clone() else { return Err(own) };
+        let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
+        let is_loopback = super::network::is_loopback(to);
+        if !is_stream || (is_loopback && !way.outside.is_host_port(to.port())) {
+            return Err(own);
+        }
+        let Some(host) = way.host(to.ip()) else {
+            return Ok(super::network::refuse_address(Operation::Connect, to));
+        };
+        let Ok(flags) = rustix::fs::fcntl_getfl(&own) else { return Ok(Answer::Done(Err(Errno::BADF))) };
+        let reach = if is_loopback { Reach::Allowed } else { way.outside.decide(&host, to.port()) };
+        let violation = describe::violation(notification.tid, denial(&host, to.port(), None));
+        let outgoing = Arc::new(Outgoing {
+            wanted: Wanted {
+                host: host.clone(),
+                port: to.port(),
+                program: violation.program.clone(),
+                pid: violation.pid,
+                by_person: false,
+            },
+            violation,
+            way,
+            tid: notification.tid,
+            to,
+            address,
+            state: Mutex::new(State::Fresh(own)),
+            waits: !flags.contains(OFlags::NONBLOCK),
+        });
+        match reach {
+            Reach::Allowed => Ok(self.go_out(listener, notification, outgoing)),
+            Reach::Ask => {
+                self.outgoing = Some(outgoing);
+                Ok(Answer::Deny(denial(&host, to.port(), None)))
+            }
+            Reach::Denied(rule) => Ok(Answer::Deny(denial(&host, to.port(), rule))),
+        }
+    }
+
+    fn go_out(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        outgoing: Arc<Outgoing>,
+    ) -> Answer {
+        let Some(listener) = self.shared_listener(listener) else { return Answer::Done(Err(Errno::ACCESS)) };
+        let call = Call { listener, id: notification.id };
+        outgoing.begin(&call);
+        let untold = Arc::clone(&self.untold);
+        let work = move || {
+            if let Some(violation) = outgoing.make(&call, false) {
+                untold.locked().push(violation);
+            }
+        };
+        match dialling(work) {
+            Ok(()) => Answer::Later,
+            Err(errno) => Answer::Done(Err(errno)),
+        }
+    }
+
+    /// Whether the address stands for a name.
+    pub(super) fn stands_for_a_name(&self, address: SocketAddr) -> bool {
+        self.way_out.is_some() && matches!(address.ip(), IpAddr::V4(ip) if is_in_range(ip))
+    }
+
+    /// After how long one of them may be to be told.
+    pub(super) fn patience_with_dialling(&self) -> Option<Duration> {
+        (Arc::strong_count(&self.untold) > 1).then_some(SOON)
+    }
+
+    /// Tells of connections that were refused after a look at where they lead.
+    pub(super) fn tell_led_astray(&self) {
+        let untold = std::mem::take(&mut *self.untold.locked());
+        untold.into_iter().for_each(|violation| self.reporter.tell(violation));
+    }
+}
+
+/// On a thread of its own: nobody else shall wait for a network.
+pub(super) fn dialling(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
+    const STACK: usize = 256 << 10;
+    let builder = std::thread::Builder::new().name("dial".to_owned()).stack_size(STACK);
+    builder.spawn(work).map(drop).map_err(|_| Errno::AGAIN)
+}
+
+fn denial(host: &Host, port: u16, rule: Option<(String, RuleSource)>) -> Denial {
+    Denial {
+        operation: Operation::Connect,
+        resource: Resource::Address(host.with_port(port)),
+        access: Access::Write,
+        reason: if rule.is_some() { DenyReason::Denied } else { DenyReason::Unlisted },
+        rule,
+        missing: false,
+    }
+}

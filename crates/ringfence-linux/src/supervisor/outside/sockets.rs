@@ -1,0 +1,294 @@
+//! Sockets in the sandbox's own network, which is empty: how a connection comes to be that nobody listens for.
+//!
+//! The caller's socket sends its SYN to an address of the sandbox's own loopback interface. A listener stands there that
+//! takes no packet, so the SYN stays unanswered, as one on its way does. When the way out is there, a socket of ours with
+//! that very address opens the same connection from the other side: TCP calls that a simultaneous open, and the caller's
+//! socket is connected in the same moment. When there is no way out, the SYN is answered with a reset.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use ringfence_model::LockExt as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, getsockname, ipproto,
+    listen, recv, sendto, socket_with, sockopt,
+};
+
+use super::super::mount_grant::Namespaces;
+use super::super::name_lookup::add_to_loopback;
+use super::names::{OWN, RANGE_BITS};
+use crate::sys::packets::{Instruction, attach_filter, include_header, instruction};
+use crate::sys::{self, Sys};
+
+/// So many sockets are brought at once: each time costs a process.
+const AT_ONCE: usize = 16;
+/// Of the caller's socket and ours, both on this machine.
+const MEETING: Duration = Duration::from_secs(5);
+
+/// A listener with this program hears nothing.
+const NOTHING: [Instruction; 1] = [instruction(RETURN, 0, 0, 0)];
+/// The first packets of connections: SYN, and not ACK.
+const BEGINNINGS: [Instruction; 6] = [
+    // The length of the IP header, to X; the flags of the TCP header behind it.
+    instruction(LOAD_HEADER_LENGTH, 0, 0, 0),
+    instruction(LOAD_BYTE_AT_X, 0, 0, 13),
+    instruction(AND, 0, 0, (SYN | ACK) as u32),
+    instruction(JUMP_IF_EQUAL, 0, 1, SYN as u32),
+    instruction(RETURN, 0, 0, 128),
+    instruction(RETURN, 0, 0, 0),
+];
+const RETURN: u16 = 0x06;
+const LOAD_HEADER_LENGTH: u16 = 0xb1;
+const LOAD_BYTE_AT_X: u16 = 0x50;
+const AND: u16 = 0x54;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+
+/// The sockets of one sandbox.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    namespaces: Namespaces,
+    listeners: Mutex<HashMap<SocketAddr, Listening>>,
+    fresh: Mutex<Vec<OwnedFd>>,
+    fresh_v6: Mutex<Vec<OwnedFd>>,
+    /// Hears the beginnings of connections, and refuses them.
+    raw: Option<OwnedFd>,
+    /// The numbers that connections began with, by their ports inside.
+    begun: Mutex<HashMap<SocketAddrV4, u32>>,
+}
+
+#[derive(Debug)]
+struct Listening {
+    _socket: OwnedFd,
+    at: SocketAddr,
+}
+
+/// The caller's socket is connecting.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun {
+    /// The caller's own address.
+    own: SocketAddr,
+    /// Where it connects to.
+    to: SocketAddr,
+}
+
+impl Sockets {
+    /// For the sandbox that the thread `tid` is in.
+    pub(super) fn of(tid: i32) -> Sys<Self> {
+        let namespaces = Namespaces::of(tid).ok_or(Errno::NOSYS)?;
+        let raw = namespaces.bring(1, &|| {
+            add_to_loopback(IpAddr::V4(OWN), RANGE_BITS)?;
+            let raw =
+                socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
+            attach_filter(raw.as_fd(), &BEGINNINGS)?;
+            include_header(raw.as_fd())?;
+            Ok(raw)
+        })?;
+        Ok(Self {
+            namespaces,
+            listeners: Mutex::default(),
+            fresh: Mutex::default(),
+            fresh_v6: Mutex::default(),
+            raw: raw.into_iter().next(),
+            begun: Mutex::default(),
+        })
+    }
+
+    /// Lets the caller's socket begin to connect to `to`, whose bytes are `address`.
+    pub(super) fn begin(&self, caller: &OwnedFd, to: SocketAddr, mut address: Vec<u8>) -> Sys<Begun> {
+        let at = self.listen(to)?;
+        // In both families the port is at the same place.
+        if let Some(port) = address.get_mut(2..4) {
+            port.copy_from_slice(&at.port().to_be_bytes());
+        }
+        let flags = rustix::fs::fcntl_getfl(caller)?;
+        let waits = !flags.contains(rustix::fs::OFlags::NONBLOCK);
+        if waits {
+            rustix::fs::fcntl_setfl(caller, flags | rustix::fs::OFlags::NONBLOCK)?;
+        }
+        let begun = sys::connect(caller.as_fd(), &address);
+        if waits {
+            rustix::fs::fcntl_setfl(caller, flags)?;
+        }
+        match begun {
+            Err(Errno::INPROGRESS) => {}
+            Ok(()) => return Err(Errno::ISCONN),
+            Err(errno) => return Err(errno),
+        }
+        let own = SocketAddr::try_from(getsockname(caller)?).map_err(|_| Errno::IO)?;
+        self.hear();
+        Ok(Begun { own: SocketAddr::new(own.ip().to_canonical(), own.port()), to: at })
+    }
+
+    /// Meets the caller's socket: connected then, with the one that is returned.
+    pub(super) fn meet(&self, begun: Begun) -> Sys<OwnedFd> {
+        let ours = self.fresh(begun.to.is_ipv4())?;
+        self.forget(begun);
+        sockopt::set_socket_reuseaddr(&ours, true)?;
+        sockopt::set_socket_reuseport(&ours, true)?;
+        bind(&ours, &begun.to)?;
+        match connect(&ours, &begun.own) {
+            Ok(()) => return Ok(ours),
+            Err(Errno::INPROGRESS) => {}
+            Err(errno) => return Err(errno),
+        }
+        let mut fds = [PollFd::new(&ours, PollFlags::OUT)];
+        let limit = Timespec { tv_sec: i64::try_from(MEETING.as_secs()).unwrap_or(1), tv_nsec: 0 };
+        if rustix::io::retry_on_intr(|| poll(&mut fds, Some(&limit)))? == 0 {
+            return Err(Errno::TIMEDOUT);
+        }
+        sockopt::socket_error(&ours)??;
+        Ok(ours)
+    }
+
+    /// Answers the caller's SYN: nobody is there. False when that is not possible.
+    pub(super) fn refuse(&self, begun: Begun) -> bool {
+        let (SocketAddr::V4(own), SocketAddr::V4(to)) = (begun.own, begun.to) else { return false };
+        self.hear();
+        let (Some(number), Some(raw)) = (self.forget(begun), &self.raw) else { return false };
+        let packet = reset(to, own, number);
+        sendto(raw, &packet, SendFlags::DONTWAIT, &own).is_ok()
+    }
+
+    fn forget(&self, begun: Begun) -> Option<u32> {
+        let SocketAddr::V4(own) = begun.own else { return None };
+        self.begun.locked().remove(&own)
+    }
+
+    /// Keeps the numbers of what began to connect.
+    fn hear(&self) {
+        const MOST: usize = 4096;
+        let Some(raw) = &self.raw else { return };
+        let mut packet = [0_u8; 128];
+        while let Ok((got, _)) = recv(raw, &mut packet[..], RecvFlags::DONTWAIT) {
+            let mut begun = self.begun.locked();
+            if begun.len() >= MOST {
+                begun.clear();
+            }
+            if let Some((own, number)) = beginning(&packet[..got.min(packet.len())]) {
+                begun.insert(own, number);
+            }
+        }
+    }
+
+    /// A listener that hears nothing, at that address; on another port when somebody inside has this one.
+    fn listen(&self, to: SocketAddr) -> Sys<SocketAddr> {
+        const MOST: usize = 4096;
+        let mut listeners = self.listeners.locked();
+        if let Some(listening) = listeners.get(&to) {
+            return Ok(listening.at);
+        }
+        // None of them is needed once the connection is there.
+        if listeners.len() >= MOST {
+            listeners.clear();
+        }
+        let made = self.namespaces.bring(1, &|| listener(to));
+        let made = match made {
+            Err(Errno::ADDRINUSE) => self.namespaces.bring(1, &|| listener(SocketAddr::new(to.ip(), 0))),
+            made => made,
+        };
+        let socket = made?.into_iter().next().ok_or(Errno::IO)?;
+        let at = SocketAddr::try_from(getsockname(&socket)?).map_err(|_| Errno::IO)?;
+        listeners.insert(to, Listening { _socket: socket, at });
+        Ok(at)
+    }
+
+    fn fresh(&self, v4: bool) -> Sys<OwnedFd> {
+        let (family, pool) =
+            if v4 { (AddressFamily::INET, &self.fresh) } else { (AddressFamily::INET6, &self.fresh_v6) };
+        let mut pool = pool.locked();
+        if pool.is_empty() {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            *pool = self
+                .namespaces
+                .bring(AT_ONCE, &|| socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP)))?;
+        }
+        pool.pop().ok_or(Errno::NFILE)
+    }
+}
+
+/// Allocates nothing.
+fn listener(at: SocketAddr) -> Sys<OwnedFd> {
+    let is_ours = match at.ip() {
+        IpAddr::V4(ip) => super::names::is_in_range(ip) || ip.is_loopback(),
+        IpAddr::V6(ip) => ip.is_loopback(),
+    };
+    if !is_ours {
+        add_to_loopback(at.ip(), if at.is_ipv4() { 32 } else { 128 })?;
+    }
+    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    attach_filter(socket.as_fd(), &NOTHING)?;
+    bind(&socket, &at)?;
+    listen(&socket, 1)?;
+    Ok(socket)
+}
+
+/// Who begins a connection, and with which number, of a whole packet.
+fn beginning(packet: &[u8]) -> Option<(SocketAddrV4, u32)> {
+    let header = usize::from(packet.first()? & 0x0f) * 4;
+    let source: [u8; 4] = *packet.get(12..16)?.first_chunk()?;
+    let tcp = packet.get(header..)?;
+    let port = u16::from_be_bytes(*tcp.first_chunk()?);
+    let number = u32::from_be_bytes(*tcp.get(4..8)?.first_chunk()?);
+    Some((SocketAddrV4::new(Ipv4Addr::from(source), port), number))
+}
+
+/// The packet that says "connection refused" to whoever began with that number.
+fn reset(from: SocketAddrV4, to: SocketAddrV4, number: u32) -> [u8; 40] {
+    const TCP: u8 = 6;
+    const LENGTH: u8 = 20;
+    let mut packet = [0; 40];
+    // Version and length, total length, time to live, protocol; the kernel computes the checksum of this part.
+    packet[0] = 0x45;
+    packet[3] = 2 * LENGTH;
+    packet[8] = 64;
+    packet[9] = TCP;
+    packet[12..16].copy_from_slice(&from.ip().octets());
+    packet[16..20].copy_from_slice(&to.ip().octets());
+    packet[20..22].copy_from_slice(&from.port().to_be_bytes());
+    packet[22..24].copy_from_slice(&to.port().to_be_bytes());
+    packet[28..32].copy_from_slice(&number.wrapping_add(1).to_be_bytes());
+    packet[32] = 5 << 4;
+    packet[33] = RST | ACK;
+    // Over the addresses, the protocol and the length, then over the segment.
+    let mut sum = u32::from(TCP) + u32::from(LENGTH);
+    for word in packet[12..].chunks_exact(2) {
+        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    let checksum = !u16::try_from(sum).unwrap_or_default();
+    packet[36..38].copy_from_slice(&checksum.to_be_bytes());
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_names_both_sides_and_sums_up() {
+        let from = "198.18.0.5:443".parse().unwrap();
+        let to = "198.18.0.1:40000".parse().unwrap();
+        let packet = reset(from, to, u32::MAX);
+        assert_eq!(packet[28..32], [0; 4]);
+        let mut sum = 6 + 20_u32;
+        for word in packet[12..].chunks_exact(2) {
+            sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
+        }
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+        assert_eq!(beginning(&packet), Some((from, 0)));
+        assert_eq!(beginning(&packet[..10]), None);
+    }
+}
