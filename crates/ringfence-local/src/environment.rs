@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::Environment;
+use ringfence_model::Policy;
 
 use crate::host::Host;
 
@@ -37,12 +37,14 @@ const AT_ONCE: [(&str, &str); 4] = [
 /// `set`, then the call's.
 #[must_use]
 pub fn build(
-    policy: &Environment,
+    policy: &Policy,
     host: &Host,
     places: &Places,
     cwd: &Path,
     call: &BTreeMap<String, String>,
 ) -> BTreeMap<OsString, OsString> {
+    let has_network = policy.network.is_by_name();
+    let policy = &policy.environment;
     let passed = host.environment.iter().filter(|(name, _)| policy.passes(name));
     let mut env: BTreeMap<OsString, OsString> =
         passed.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -57,7 +59,7 @@ pub fn build(
     own("RINGFENCE", OsStr::new("1"));
     // Templates are mostly sample hooks, and hooks are protected: without this `git init` would fail.
     own("GIT_TEMPLATE_DIR", OsStr::new(""));
-    for (name, value) in AT_ONCE {
+    for (name, value) in AT_ONCE.into_iter().filter(|_| !has_network) {
         env.entry(name.into()).or_insert_with(|| value.into());
     }
     let mut own = |name: &str, value: &OsStr| {
@@ -85,6 +87,8 @@ fn is_sound(name: &OsStr, value: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ringfence_model::Environment;
+
     use super::*;
 
     fn host(variables: &[(&str, &str)]) -> Host {
@@ -93,10 +97,9 @@ mod tests {
 
     #[test]
     fn the_call_wins_over_the_policy_over_the_sandbox() {
-        let policy = Environment {
-            set: BTreeMap::from([("TMPDIR".into(), "/policy".into()), ("A".into(), "policy".into())]),
-            ..Environment::default()
-        };
+        let set = BTreeMap::from([("TMPDIR".into(), "/policy".into()), ("A".into(), "policy".into())]);
+        let policy =
+            Policy { environment: Environment { set, ..Environment::default() }, ..Policy::default() };
         let call = BTreeMap::from([("A".into(), "call".into()), ("BAD=NAME".into(), "x".into())]);
         let host = host(&[]);
         let env = build(&policy, &host, &Places::usual(&host), Path::new("/p"), &call);

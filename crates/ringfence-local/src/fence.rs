@@ -174,7 +174,7 @@ impl LocalFence {
         let ready = selected.fence_plan.ready(&self.inputs)?;
         let cwd = request.cwd.as_ref().map_or_else(|| cwd.clone(), |cwd| canonical_or_same(cwd));
         ready.refuse_unseen(&cwd)?;
-        let env = environment::build(&policy.environment, host, &ready.places(host), &cwd, &request.env);
+        let env = environment::build(policy, host, &ready.places(host), &cwd, &request.env);
         // Lifted out of the way of the numbers that the command gets.
         let given = match streams {
             Streams::Terminal(terminal) => given(terminal)?,

@@ -105,6 +105,18 @@ impl PlanInputs {
             fence_plan.degraded.push(not_promised::search_incomplete());
         }
         fence_plan.degraded.extend(self.limits.degraded.iter().cloned());
+        let no_way = match launcher {
+            Launcher::Landlock | Launcher::NetworkOnly => Some(
+                "they are reached by a network of the sandbox's own and a supervisor, and this launcher has not both",
+            ),
+            Launcher::Native | Launcher::Bwrap if self.precision == Precision::Off => {
+                Some("with precision off there is no supervisor that would connect")
+            }
+            Launcher::Native | Launcher::Bwrap => None,
+        };
+        if let Some(why) = no_way.filter(|_| self.policy.network.is_by_name()) {
+            fence_plan.degraded.push(not_promised::no_way_out(why));
+        }
         Ok(fence_plan)
     }
 
@@ -152,7 +164,7 @@ impl PlanInputs {
     /// root can read there is looked for and masked.
     fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Idmapped>>)> {
         let fs = &self.policy.filesystem;
-        let replaced = self.users.replaced(fs, &self.host.home, HOSTNAME);
+        let replaced = self.users.replaced(fs, &self.host.home, HOSTNAME, self.policy.network.is_by_name());
         let mut rooms =
             Rooms::new(fs, &replaced, &|place| self.limits.room(place), self.precision != Precision::Off)?;
         // The one file of it that somebody wants would be refused with the others.
@@ -343,7 +355,7 @@ impl FencePlan {
             let (home, own_home) = (inputs.host.home.clone(), own.places.home.clone());
             let machine = rustix::system::uname();
             let machine = machine.nodename().to_string_lossy();
-            let replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine);
+            let replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine, false);
             let usual = self.usual.clone();
             let mut landlocked = Vec::new();
             if let Some((_, rules)) = &mut plan.to_mut().landlock {

@@ -14,6 +14,11 @@ pub(crate) fn no_landlock() -> Degradation {
     )
 }
 
+/// Why allowed hosts are not reached all the same.
+pub(crate) fn no_way_out(why: &str) -> Degradation {
+    Degradation::new(Code::NoWayOut, format!("the hosts that are allowed cannot be reached: {why}"))
+}
+
 pub(crate) fn files_uncounted() -> Degradation {
     Degradation::new(
         Code::FileLimit,

@@ -52,8 +52,15 @@ impl Users {
         fs.deny.extend(self.denied_by.iter().cloned());
     }
 
-    /// All files that read otherwise. `home` is that of the sandbox, `machine` its name.
-    pub(crate) fn replaced(&self, fs: &Filesystem, home: &Path, machine: &str) -> Vec<Replaced> {
+    /// All files that read otherwise. `home` is that of the sandbox, `machine` its name; where hosts are reached by name,
+    /// none but the machine itself has an address in a file.
+    pub(crate) fn replaced(
+        &self,
+        fs: &Filesystem,
+        home: &Path,
+        machine: &str,
+        by_name: bool,
+    ) -> Vec<Replaced> {
         let mut replaced = Vec::new();
         let mut add = |path: &str, content: Option<String>| {
             if let Some(content) = content.filter(|_| is_plain_file(Path::new(path))) {
@@ -73,9 +80,17 @@ impl Users {
             add(GROUPS, Some(own_groups(&groups, group)).filter(|_| may_read(GROUPS)));
             add(SWITCH, switch.map(|text| lines(&text, from_files)));
         }
-        add(HOSTS, read(HOSTS).filter(|_| may_read(HOSTS)).map(|hosts| with_machine(hosts, machine)));
+        let known = |hosts: String| if by_name { lines(&hosts, only_itself) } else { hosts };
+        let hosts = read(HOSTS).filter(|_| may_read(HOSTS)).map(known);
+        add(HOSTS, hosts.map(|hosts| with_machine(hosts, machine)));
         replaced
     }
+}
+
+/// A line of the hosts file, when it is about this machine's own loopback.
+fn only_itself(line: &str) -> String {
+    let address = line.split_whitespace().next().and_then(|word| word.parse::<std::net::IpAddr>().ok());
+    if address.is_none_or(|address| address.is_loopback()) { line.to_owned() } else { String::new() }
 }
 
 fn is_plain_file(path: &Path) -> bool {

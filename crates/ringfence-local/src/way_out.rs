@@ -28,7 +28,7 @@ impl Outside for ByName {
             HostDecision::Denied(rule) => {
                 Reach::Denied(rule.map(|rule| (rule.to_string(), rule.source.clone())))
             }
-            HostDecision::DeniedPort => Reach::Denied(None),
+            HostDecision::DeniedPort => Reach::DeniedPort(format!("port {port} is blocked")),
         }
     }
 

@@ -64,6 +64,8 @@ pub enum DegradationCode {
     DirectoriesOnHost,
     /// No loopback, System V IPC or new terminals.
     NoOwnNetwork,
+    /// Allowed hosts are not reached: here is no way out by name.
+    NoWayOut,
     /// Names, sizes and times of hidden files can be seen.
     NamesVisible,
     /// Some files are kept back by the supervisor alone.

@@ -8,7 +8,9 @@ use rustix::io::Errno;
 use super::network;
 use crate::plan::OWN_PROCESSES;
 use crate::seccomp::DenyEntry;
-use ringfence_model::{Access, DenyReason, Operation, PathDecision, Severity, Violation, ViolationKind};
+use ringfence_model::{
+    Access, DenyReason, Host, Operation, PathDecision, Severity, Violation, ViolationKind,
+};
 
 /// A refusal, before it is put into words.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub(super) struct Denial {
 pub(super) enum Resource {
     Path(PathBuf),
     Address(String),
+    /// By name, where hosts are reached by name.
+    Host(Host, u16),
 }
 
 impl Denial {
@@ -52,7 +56,7 @@ impl Denial {
         match &self.resource {
             Resource::Address(address) => refusal_of(address.parse().ok()),
             Resource::Path(_) if self.missing => Errno::NOENT,
-            Resource::Path(_) => Errno::ACCESS,
+            Resource::Path(_) | Resource::Host(..) => Errno::ACCESS,
         }
     }
 }
@@ -148,7 +152,7 @@ fn seen(
 
 fn kind(denial: &Denial) -> ViolationKind {
     match (&denial.resource, denial.reason) {
-        (Resource::Address(_), _) => ViolationKind::NetworkViolation,
+        (Resource::Address(_) | Resource::Host(..), _) => ViolationKind::NetworkViolation,
         (Resource::Path(_), DenyReason::Denied) => ViolationKind::SensitiveFileAccess,
         (Resource::Path(_), DenyReason::Protected | DenyReason::ReadOnly | DenyReason::Unlisted) => {
             if denial.operation == Operation::Execute {
@@ -188,13 +192,20 @@ fn describe(denial: &Denial) -> (String, String) {
     let resource = match &denial.resource {
         Resource::Path(path) => path.to_string_lossy().into_owned(),
         Resource::Address(address) => address.clone(),
+        Resource::Host(host, port) => host.with_port(*port),
     };
     let why = match (&denial.rule, denial.reason) {
         (Some((rule, source)), DenyReason::Denied) => format!("denied by {rule} ({source})"),
         (Some((rule, source)), DenyReason::Protected) => format!("protected by {rule} ({source})"),
         (Some((rule, source)), DenyReason::ReadOnly) => format!("only readable by {rule} ({source})"),
         (_, DenyReason::Unlisted) if denial.operation == Operation::Lookup => {
-            "the sandbox has no network; fetch what is needed outside, then run again".to_owned()
+            format!("the sandbox has no network; --allow-host {resource} would allow this host")
+        }
+        (Some((port, _)), DenyReason::Unlisted) if matches!(denial.resource, Resource::Host(..)) => {
+            format!("{port}; --allow-host {resource} would allow it")
+        }
+        (_, DenyReason::Unlisted) if matches!(denial.resource, Resource::Host(..)) => {
+            format!("no rule allows this host; --allow-host {resource} would")
         }
         (_, DenyReason::Unlisted) if matches!(denial.resource, Resource::Address(_)) => {
             "the sandbox has no network".to_owned()

@@ -116,10 +116,15 @@ impl Namespaces {
 
     /// Whether a socket of the sandbox's network namespace is bound to the file; `ESRCH` when none is.
     pub(super) fn has_socket(&self, file: Bound) -> Result<(), Errno> {
+        self.inside(&|| socket_table::look_up(file).map(drop))
+    }
+
+    /// Runs `work` in the sandbox's network namespace. It must not allocate.
+    pub(super) fn inside(&self, work: &dyn Fn() -> Sys<()>) -> Result<(), Errno> {
         self.helped(&|namespaces| {
             sys::enter_namespace(namespaces.user.as_fd())?;
             sys::enter_namespace(namespaces.network.as_fd())?;
-            socket_table::look_up(file).map(drop)
+            work()
         })
     }
 
@@ -132,9 +137,7 @@ impl Namespaces {
             flags,
             None,
         )?;
-        self.helped(&|namespaces| {
-            sys::enter_namespace(namespaces.user.as_fd())?;
-            sys::enter_namespace(namespaces.network.as_fd())?;
+        self.inside(&|| {
             (0..count).try_for_each(|_| Message::Ready.send(theirs.as_fd(), Some(make()?.as_fd())))
         })?;
         (0..count).map(|_| Message::receive_with_descriptor(ours.as_fd())?.1.ok_or(Errno::IO)).collect()

@@ -52,10 +52,11 @@ impl Supervisor<'_> {
         let call = Call::decode(notification);
         let path = match &denial.resource {
             Resource::Path(path) => path,
-            Resource::Address(text) => {
-                // Nobody is asked about what cannot be granted.
-                let way = Way::Out(self.outgoing.clone()?);
-                return Some(Wish { path: text.into(), tid: notification.tid, way, refusal: denial.errno() });
+            // Nobody is asked about what cannot be granted.
+            Resource::Address(_) => return None,
+            Resource::Host(host, port) => {
+                let (path, way) = (host.with_port(*port).into(), Way::Out(self.outgoing.clone()?));
+                return Some(Wish { path, tid: notification.tid, way, refusal: denial.errno() });
             }
         };
         let way = match call {

@@ -266,8 +266,7 @@ impl LocalFence {
         let ready = selected.fence_plan.ready(inputs)?;
         ready.refuse_unseen(&inputs.cwd)?;
         let places = ready.places(&inputs.host);
-        let env =
-            environment::build(&inputs.policy.environment, &inputs.host, &places, &inputs.cwd, &request.env);
+        let env = environment::build(&inputs.policy, &inputs.host, &places, &inputs.cwd, &request.env);
         let exec = Exec { held: true, ..command::prepare(request, &env, &inputs.cwd)? };
         let null = relay::open_null().map_err(|errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox")

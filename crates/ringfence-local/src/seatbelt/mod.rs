@@ -135,6 +135,10 @@ impl Seatbelt {
     pub fn assurance(&self) -> Assurance {
         let mut degraded = NOT_PROMISED.map(|(code, text)| Degradation::new(code, text)).to_vec();
         degraded.extend(self.wrapper.degraded.iter().cloned());
+        if self.policy.network.is_by_name() {
+            let text = "the hosts that are allowed cannot be reached: that needs Linux";
+            degraded.push(Degradation::new(Code::NoWayOut, text));
+        }
         if !self.options.is_systems_own() {
             let program = self.options.program.display();
             let text = format!("the profile is handed to {program}, which may do anything with it");

@@ -74,8 +74,7 @@ impl<'a> Run<'a> {
             let message = format!("the working directory {} does not exist", cwd.display());
             return Err(Error::new(ErrorKind::Validation, message));
         }
-        let policy = &fence.policy.environment;
-        let mut variables = environment::build(policy, &fence.host, &own.places, &cwd, &request.env);
+        let mut variables = environment::build(&fence.policy, &fence.host, &own.places, &cwd, &request.env);
         variables.retain(|name, _| !steers_programs_outside(name));
         let words = command::words(request)?;
         let run = Self {

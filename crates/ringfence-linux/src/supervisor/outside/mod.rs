@@ -17,12 +17,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use ringfence_model::{Access, DenyReason, Host, LockExt as _, Operation, RuleSource, Violation};
+use ringfence_model::{Access, DenyReason, Host, LockExt as _, Operation, RuleLayer, RuleSource, Violation};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 
-pub(super) use names::{Names, is_in_range};
+pub(super) use names::Names;
+use names::is_in_range;
 use sockets::{Begun, Sockets};
 
 use super::notif::{self, Notification};
@@ -39,6 +40,8 @@ pub enum Reach {
     Ask,
     /// By this rule, or because nothing allows it.
     Denied(Option<(String, RuleSource)>),
+    /// The port is not reached on any host that is allowed without one, for this reason.
+    DeniedPort(String),
 }
 
 /// A connection that somebody inside wants.
@@ -213,7 +216,7 @@ impl Outgoing {
         if let State::Begun(begun) = state
             && let Ok(sockets) = self.way.sockets(self.tid)
         {
-            sockets.refuse(begun);
+            sockets.refuse(&begun);
         }
         if self.waits {
             let _ = notif::refuse(call.listener.as_fd(), call.id, errno);
@@ -265,6 +268,11 @@ impl Supervisor<'_> {
                 Ok(Answer::Deny(denial(&host, to.port(), None)))
             }
             Reach::Denied(rule) => Ok(Answer::Deny(denial(&host, to.port(), rule))),
+            Reach::DeniedPort(why) => {
+                let rule = Some((why, RuleSource::layer(RuleLayer::BuiltIn)));
+                let denial = Denial { reason: DenyReason::Unlisted, ..denial(&host, to.port(), rule) };
+                Ok(Answer::Deny(denial))
+            }
         }
     }
 
@@ -316,7 +324,7 @@ pub(super) fn dialling(work: impl FnOnce() + Send + 'static) -> Result<(), Errno
 fn denial(host: &Host, port: u16, rule: Option<(String, RuleSource)>) -> Denial {
     Denial {
         operation: Operation::Connect,
-        resource: Resource::Address(host.with_port(port)),
+        resource: Resource::Host(host.clone(), port),
         access: Access::Write,
         reason: if rule.is_some() { DenyReason::Denied } else { DenyReason::Unlisted },
         rule,

@@ -5,10 +5,10 @@
 //! that very address opens the same connection from the other side: TCP calls that a simultaneous open, and the caller's
 //! socket is connected in the same moment. When there is no way out, the SYN is answered with a reset.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use ringfence_model::LockExt as _;
@@ -21,7 +21,7 @@ use rustix::net::{
 
 use super::super::mount_grant::Namespaces;
 use super::super::name_lookup::add_to_loopback;
-use super::names::{OWN, RANGE_BITS};
+use super::names::{OWN, RANGE_BITS, is_in_range};
 use crate::sys::packets::{Instruction, attach_filter, include_header, instruction};
 use crate::sys::{self, Sys};
 
@@ -55,7 +55,10 @@ const ACK: u8 = 0x10;
 #[derive(Debug)]
 pub(super) struct Sockets {
     namespaces: Namespaces,
-    listeners: Mutex<HashMap<SocketAddr, Listening>>,
+    /// There as long as somebody is connecting to it: nobody's own server shall find its port taken.
+    listeners: Mutex<HashMap<SocketAddr, Weak<Listening>>>,
+    /// Addresses that were made the sandbox's own.
+    own: Mutex<HashSet<IpAddr>>,
     fresh: Mutex<Vec<OwnedFd>>,
     fresh_v6: Mutex<Vec<OwnedFd>>,
     /// Hears the beginnings of connections, and refuses them.
@@ -65,18 +68,18 @@ pub(super) struct Sockets {
 }
 
 #[derive(Debug)]
-struct Listening {
+pub(super) struct Listening {
     _socket: OwnedFd,
     at: SocketAddr,
 }
 
 /// The caller's socket is connecting.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Begun {
     /// The caller's own address.
     own: SocketAddr,
-    /// Where it connects to.
-    to: SocketAddr,
+    /// What it connects to.
+    to: Arc<Listening>,
 }
 
 impl Sockets {
@@ -94,6 +97,7 @@ impl Sockets {
         Ok(Self {
             namespaces,
             listeners: Mutex::default(),
+            own: Mutex::default(),
             fresh: Mutex::default(),
             fresh_v6: Mutex::default(),
             raw: raw.into_iter().next(),
@@ -103,10 +107,10 @@ impl Sockets {
 
     /// Lets the caller's socket begin to connect to `to`, whose bytes are `address`.
     pub(super) fn begin(&self, caller: &OwnedFd, to: SocketAddr, mut address: Vec<u8>) -> Sys<Begun> {
-        let at = self.listen(to)?;
+        let listening = self.listen(to)?;
         // In both families the port is at the same place.
         if let Some(port) = address.get_mut(2..4) {
-            port.copy_from_slice(&at.port().to_be_bytes());
+            port.copy_from_slice(&listening.at.port().to_be_bytes());
         }
         let flags = rustix::fs::fcntl_getfl(caller)?;
         let waits = !flags.contains(rustix::fs::OFlags::NONBLOCK);
@@ -124,16 +128,17 @@ impl Sockets {
         }
         let own = SocketAddr::try_from(getsockname(caller)?).map_err(|_| Errno::IO)?;
         self.hear();
-        Ok(Begun { own: SocketAddr::new(own.ip().to_canonical(), own.port()), to: at })
+        Ok(Begun { own: SocketAddr::new(own.ip().to_canonical(), own.port()), to: listening })
     }
 
     /// Meets the caller's socket: connected then, with the one that is returned.
     pub(super) fn meet(&self, begun: Begun) -> Sys<OwnedFd> {
-        let ours = self.fresh(begun.to.is_ipv4())?;
-        self.forget(begun);
+        let to = begun.to.at;
+        let ours = self.fresh(to.is_ipv4())?;
+        self.forget(&begun);
         sockopt::set_socket_reuseaddr(&ours, true)?;
         sockopt::set_socket_reuseport(&ours, true)?;
-        bind(&ours, &begun.to)?;
+        bind(&ours, &to)?;
         match connect(&ours, &begun.own) {
             Ok(()) => return Ok(ours),
             Err(Errno::INPROGRESS) => {}
@@ -149,15 +154,15 @@ impl Sockets {
     }
 
     /// Answers the caller's SYN: nobody is there. False when that is not possible.
-    pub(super) fn refuse(&self, begun: Begun) -> bool {
-        let (SocketAddr::V4(own), SocketAddr::V4(to)) = (begun.own, begun.to) else { return false };
+    pub(super) fn refuse(&self, begun: &Begun) -> bool {
+        let (SocketAddr::V4(own), SocketAddr::V4(to)) = (begun.own, begun.to.at) else { return false };
         self.hear();
         let (Some(number), Some(raw)) = (self.forget(begun), &self.raw) else { return false };
         let packet = reset(to, own, number);
         sendto(raw, &packet, SendFlags::DONTWAIT, &own).is_ok()
     }
 
-    fn forget(&self, begun: Begun) -> Option<u32> {
+    fn forget(&self, begun: &Begun) -> Option<u32> {
         let SocketAddr::V4(own) = begun.own else { return None };
         self.begun.locked().remove(&own)
     }
@@ -179,25 +184,41 @@ impl Sockets {
     }
 
     /// A listener that hears nothing, at that address; on another port when somebody inside has this one.
-    fn listen(&self, to: SocketAddr) -> Sys<SocketAddr> {
-        const MOST: usize = 4096;
+    fn listen(&self, to: SocketAddr) -> Sys<Arc<Listening>> {
         let mut listeners = self.listeners.locked();
-        if let Some(listening) = listeners.get(&to) {
-            return Ok(listening.at);
+        if let Some(listening) = listeners.get(&to).and_then(Weak::upgrade) {
+            return Ok(listening);
         }
-        // None of them is needed once the connection is there.
-        if listeners.len() >= MOST {
-            listeners.clear();
+        listeners.retain(|_, listening| listening.strong_count() > 0);
+        self.make_own(to.ip())?;
+        let socket = self.fresh(to.is_ipv4())?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        sockopt::set_socket_reuseport(&socket, true)?;
+        attach_filter(socket.as_fd(), &NOTHING)?;
+        match bind(&socket, &to) {
+            Err(Errno::ADDRINUSE) => bind(&socket, &SocketAddr::new(to.ip(), 0))?,
+            bound => bound?,
         }
-        let made = self.namespaces.bring(1, &|| listener(to));
-        let made = match made {
-            Err(Errno::ADDRINUSE) => self.namespaces.bring(1, &|| listener(SocketAddr::new(to.ip(), 0))),
-            made => made,
-        };
-        let socket = made?.into_iter().next().ok_or(Errno::IO)?;
+        listen(&socket, 1)?;
         let at = SocketAddr::try_from(getsockname(&socket)?).map_err(|_| Errno::IO)?;
-        listeners.insert(to, Listening { _socket: socket, at });
-        Ok(at)
+        let listening = Arc::new(Listening { _socket: socket, at });
+        listeners.insert(to, Arc::downgrade(&listening));
+        Ok(listening)
+    }
+
+    /// Makes the address one of the sandbox's own.
+    fn make_own(&self, address: IpAddr) -> Sys<()> {
+        let is_own = match address {
+            IpAddr::V4(ip) => is_in_range(ip) || ip.is_loopback(),
+            IpAddr::V6(ip) => ip.is_loopback(),
+        };
+        let mut own = self.own.locked();
+        if !is_own && !own.contains(&address) {
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            self.namespaces.inside(&|| add_to_loopback(address, bits))?;
+            own.insert(address);
+        }
+        Ok(())
     }
 
     fn fresh(&self, v4: bool) -> Sys<OwnedFd> {
@@ -212,25 +233,6 @@ impl Sockets {
         }
         pool.pop().ok_or(Errno::NFILE)
     }
-}
-
-/// Allocates nothing.
-fn listener(at: SocketAddr) -> Sys<OwnedFd> {
-    let is_ours = match at.ip() {
-        IpAddr::V4(ip) => super::names::is_in_range(ip) || ip.is_loopback(),
-        IpAddr::V6(ip) => ip.is_loopback(),
-    };
-    if !is_ours {
-        add_to_loopback(at.ip(), if at.is_ipv4() { 32 } else { 128 })?;
-    }
-    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
-    attach_filter(socket.as_fd(), &NOTHING)?;
-    bind(&socket, &at)?;
-    listen(&socket, 1)?;
-    Ok(socket)
 }
 
 /// Who begins a connection, and with which number, of a whole packet.
