@@ -48,6 +48,7 @@ use crate::traps::Traps;
 use crate::tripwire;
 use crate::verdict::blocking;
 use crate::wake::{Wake, WakeWhenDropped};
+use crate::way_out;
 
 use handlers::RunHandlers;
 use private_home::PrivateHome;
@@ -278,6 +279,7 @@ impl LocalFence {
             violations,
             runs_later: vec![],
             changed_remotes: vec![],
+            connections: vec![],
             timed_out: outcome.timed_out,
             truncated,
             restarted: false,
@@ -436,7 +438,10 @@ impl Run<'_> {
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
         let reporter = if is_shell { Reporter::each_time(&report) } else { Reporter::new(&report) };
-        let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &reporter);
+        let has_way_out = self.selected.fence_plan.launcher.has_own_network();
+        let outside = has_way_out.then(|| way_out::of(&policy.network, &self.inputs.host)).flatten();
+        let supervisor =
+            Supervisor::new(&policy.filesystem, watched, ask, &reporter).reaching(outside);
         let wake = self.asker.as_deref().map(Asker::wake);
         let traps = Traps::new(&plan.traps, &policy.filesystem, &reporter);
         let outcome = std::thread::scope(|scope| {

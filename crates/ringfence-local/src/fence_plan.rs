@@ -29,7 +29,6 @@ use crate::not_promised;
 use crate::scan::{self, Found};
 use crate::synthetic_etc::Users;
 use crate::view::{self, Rooms, View};
-use crate::way_out;
 
 /// What a machine of its own calls itself.
 const HOSTNAME: &str = "ringfence";
@@ -154,7 +153,6 @@ impl PlanInputs {
             fixed: view.fixed,
             kept: view.kept,
             most_processes: self.limits.uncounted_processes,
-            outside: way_out::of(&self.policy.network),
             ..Watched::default()
         };
         Ok(FencePlan { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })

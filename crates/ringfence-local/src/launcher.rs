@@ -20,6 +20,11 @@ pub enum Launcher {
 }
 
 impl Launcher {
+    /// Whether its sandboxes have a network of their own, and a supervisor who could connect it.
+    pub(crate) fn has_own_network(self) -> bool {
+        matches!(self, Self::Native | Self::Bwrap)
+    }
+
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

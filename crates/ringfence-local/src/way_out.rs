@@ -1,70 +1,166 @@
-//! The way out of a sandbox: connections by host name.
+//! The way out of a sandbox: connections by host name, as the supervisor wants them and the relay makes them.
 
-use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use ringfence_linux::supervisor::{NoWay, Outside, Reach, Upstream, Wanted};
-use ringfence_model::{Host, HostDecision, NetworkPolicy};
+use ringfence_model::{
+    Connection, Host as Reached, LockExt as _, NetworkPolicy, Operation, Violation, ViolationKind,
+};
+use ringfence_relay::{Closed, Decision, End, Events, HostProxy, Outcome, Refused, Relay, Settings};
 use rustix::io::Errno;
 
+use crate::host::Host;
+
 /// None where policy lets nobody out.
-pub(crate) fn of(policy: &NetworkPolicy) -> Option<Arc<dyn Outside>> {
-    policy.is_by_name().then(|| Arc::new(ByName { policy: policy.clone() }) as Arc<dyn Outside>)
+pub(crate) fn of(policy: &NetworkPolicy, host: &Host) -> Option<Arc<dyn Outside>> {
+    if !policy.is_by_name() {
+        return None;
+    }
+    let mut settings = Settings::new(policy.clone());
+    settings.proxy = proxy(host);
+    if let Some(resolver) = resolver(host) {
+        settings.resolver = resolver;
+    }
+    let news = Arc::new(News::default());
+    let relay = Relay::new(settings, Arc::clone(&news) as Arc<dyn Events>);
+    Some(Arc::new(ByName { relay: Mutex::new(Some(relay)), news }))
+}
+
+/// The one that the person's own programs would run.
+fn resolver(host: &Host) -> Option<PathBuf> {
+    host.path.iter().map(|directory| directory.join("getent")).find(|program| program.is_file())
+}
+
+/// As programs on the host are told of it.
+fn proxy(host: &Host) -> HostProxy {
+    let value = |name: &str| {
+        let names = [name.to_ascii_lowercase(), name.to_owned()];
+        let found = names.iter().find_map(|name| host.environment.get(std::ffi::OsStr::new(name)));
+        found.and_then(|value| value.to_str()).filter(|value| !value.is_empty()).map(str::to_owned)
+    };
+    HostProxy {
+        https: value("HTTPS_PROXY"),
+        http: value("HTTP_PROXY"),
+        all: value("ALL_PROXY"),
+        none_for: value("NO_PROXY"),
+    }
 }
 
 #[derive(Debug)]
 struct ByName {
-    policy: NetworkPolicy,
+    /// None when it has ended.
+    relay: Mutex<Option<Relay>>,
+    news: Arc<News>,
 }
 
-struct Plain(TcpStream);
+impl ByName {
+    fn relay(&self) -> Option<Relay> {
+        self.relay.locked().clone()
+    }
+}
 
 impl Outside for ByName {
-    fn decide(&self, host: &Host, port: u16) -> Reach {
-        match self.policy.decide_host(host, port) {
-            HostDecision::Allowed(_) => Reach::Allowed,
-            HostDecision::Ask => Reach::Ask,
-            HostDecision::Denied(rule) => {
-                Reach::Denied(rule.map(|rule| (rule.to_string(), rule.source.clone())))
-            }
-            HostDecision::DeniedPort => Reach::DeniedPort(format!("port {port} is blocked")),
+    fn decide(&self, host: &Reached, port: u16) -> Reach {
+        let Some(relay) = self.relay() else { return Reach::Denied(None) };
+        match relay.decide(host, port) {
+            Decision::Allowed(_) | Decision::HostPort => Reach::Allowed,
+            Decision::Ask => Reach::Ask,
+            Decision::Denied(rule) => Reach::Denied(rule.map(|rule| (rule.to_string(), rule.source))),
+            Decision::DeniedPort => Reach::DeniedPort(format!("port {port} is blocked")),
         }
     }
 
-    fn is_host_port(&self, port: u16) -> bool {
-        self.policy.host_ports.contains(&port)
+    fn is_host_port(&self, address: std::net::IpAddr, port: u16) -> bool {
+        let host = Reached::Address(address);
+        self.relay().is_some_and(|relay| {
+            matches!(relay.decide(&host, port), Decision::HostPort | Decision::Allowed(_))
+        })
     }
 
     fn dial(&self, wanted: &Wanted) -> Result<Box<dyn Upstream>, NoWay> {
-        let out = std::process::Command::new("getent").arg("ahosts").arg(wanted.host.to_string()).output();
-        let text = String::from_utf8(out.map(|o| o.stdout).unwrap_or_default()).unwrap_or_default();
-        let ip: std::net::IpAddr = text
-            .split_whitespace()
-            .next()
-            .and_then(|w| w.parse().ok())
-            .ok_or(NoWay { errno: Errno::HOSTUNREACH, refused: None })?;
-        let stream = TcpStream::connect(SocketAddr::new(ip, wanted.port)).map_err(|e| NoWay {
-            errno: Errno::from_io_error(&e).unwrap_or(Errno::HOSTUNREACH),
-            refused: None,
-        })?;
-        Ok(Box::new(Plain(stream)))
+        let relay = self.relay().ok_or(NoWay { errno: Errno::NETUNREACH, refused: None })?;
+        let Wanted { host, port, program, pid, by_person } = wanted.clone();
+        let dialled = relay.dial(&ringfence_relay::Wanted { host, port, program, pid, by_person });
+        match dialled {
+            Ok(upstream) => Ok(Box::new(Dialled { relay, upstream })),
+            Err(error) => Err(NoWay {
+                errno: Errno::from_raw_os_error(error.errno()),
+                // What any network could say is nobody's refusal.
+                refused: error.is_refusal().then(|| error.to_string()),
+            }),
+        }
+    }
+
+    fn news(&self) -> Vec<Violation> {
+        std::mem::take(&mut *self.news.0.locked())
+    }
+
+    fn end(&self) {
+        let relay = self.relay.locked().take();
+        drop(relay);
     }
 }
 
-impl Upstream for Plain {
+struct Dialled {
+    relay: Relay,
+    upstream: ringfence_relay::Upstream,
+}
+
+impl Upstream for Dialled {
     fn carry(self: Box<Self>, inside: OwnedFd) {
-        let inside = TcpStream::from(inside);
-        inside.set_nonblocking(false).unwrap();
-        let (mut a, mut b) = (inside.try_clone().unwrap(), self.0.try_clone().unwrap());
-        let (mut c, mut d) = (self.0, inside);
-        std::thread::spawn(move || {
-            let _ = std::io::copy(&mut a, &mut b);
-            let _ = b.shutdown(std::net::Shutdown::Write);
-        });
-        std::thread::spawn(move || {
-            let _ = std::io::copy(&mut c, &mut d);
-            let _ = d.shutdown(std::net::Shutdown::Write);
+        self.relay.carry(inside, self.upstream);
+    }
+}
+
+/// What the relay told, and nobody has taken yet.
+#[derive(Debug, Default)]
+struct News(Mutex<Vec<Violation>>);
+
+impl News {
+    fn add(&self, violation: Violation) {
+        /// Who makes more between two calls is up to something.
+        const MOST: usize = 10_000;
+        let mut news = self.0.locked();
+        if news.len() < MOST {
+            news.push(violation);
+        }
+    }
+}
+
+impl Events for News {
+    fn closed(&self, closed: &Closed) {
+        let problem = match &closed.outcome {
+            Outcome::Finished | Outcome::Refused => None,
+            Outcome::Reset(End::Sandbox) => Some("the program broke it off".to_owned()),
+            Outcome::Reset(End::Host) => Some("the host broke it off".to_owned()),
+            Outcome::TooManyBytes => Some("more was sent than may leave the sandbox".to_owned()),
+            Outcome::Stopped => Some("the sandbox ended".to_owned()),
+            Outcome::Failed(why) => Some(why.clone()),
+        };
+        self.add(Violation::connected(Connection {
+            host: closed.host.to_string(),
+            port: closed.port,
+            address: closed.address,
+            program: closed.program.clone(),
+            pid: closed.pid,
+            bytes_out: closed.bytes_out,
+            bytes_in: closed.bytes_in,
+            duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
+            problem,
+            rule: None,
+        }));
+    }
+
+    fn refused(&self, refused: &Refused) {
+        let resource = refused.named.clone().unwrap_or_else(|| refused.host.with_port(refused.port));
+        self.add(Violation {
+            program: refused.program.clone(),
+            pid: refused.pid,
+            time_ms: ringfence_model::now_ms(),
+            message: format!("connect to {resource}: {}", refused.why),
+            ..Violation::new(ViolationKind::NetworkViolation, Operation::Connect, resource)
         });
     }
 }

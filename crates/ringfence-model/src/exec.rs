@@ -136,6 +136,9 @@ pub struct ExecResult {
     /// Remotes of the project's repositories that are others than before, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_remotes: Vec<String>,
+    /// Hosts that were connected to, as far as these connections have ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<Connection>,
     pub timed_out: bool,
     /// Output was longer than the cap; its head and tail are kept.
     pub truncated: bool,
@@ -164,6 +167,7 @@ impl ExecResult {
             violations: vec![],
             runs_later: vec![],
             changed_remotes: vec![],
+            connections: vec![],
             timed_out: false,
             truncated: false,
             restarted: false,
@@ -181,6 +185,7 @@ impl ExecResult {
             match violation.kind {
                 ViolationKind::RunsLater => self.runs_later.push(violation.resource),
                 ViolationKind::RemoteChanged => self.changed_remotes.push(violation.message),
+                ViolationKind::Connected => self.connections.extend(violation.connection.map(|told| *told)),
                 _ => self.violations.push(violation),
             }
         }

@@ -21,6 +21,7 @@
 
 mod byte_pairs;
 pub mod config;
+mod connection;
 pub mod decide;
 mod degradation;
 pub mod environment;
@@ -38,6 +39,7 @@ pub mod violation;
 mod visible;
 
 pub use config::SandboxConfig;
+pub use connection::Connection;
 pub use decide::{Access, DenyReason, PathDecision, PathOutcome};
 pub use degradation::{Degradation, DegradationCode};
 pub use error::{Error, ErrorKind, Result};

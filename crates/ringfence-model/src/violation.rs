@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, DenyReason, RuleSource};
+use crate::{Access, Connection, DenyReason, RuleSource};
 
 /// What sort of refusal this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +28,8 @@ pub enum ViolationKind {
     RunsLater,
     /// A repository fetches from, or pushes to, another place than before. Told, not refused.
     RemoteChanged,
+    /// A host was connected to, and the connection has ended. Told, not refused.
+    Connected,
 }
 
 impl ViolationKind {
@@ -37,7 +39,7 @@ impl ViolationKind {
             Self::HeredocInjection | Self::VariableInjection | Self::SensitiveFileAccess => Severity::High,
             Self::CriticalPathRemoval => Severity::Critical,
             Self::DisallowedTempWrite => Severity::Low,
-            Self::RunsLater | Self::RemoteChanged => Severity::Low,
+            Self::RunsLater | Self::RemoteChanged | Self::Connected => Severity::Low,
             Self::ShellMetacharacterAbuse
             | Self::DangerousPattern
             | Self::PathAccessDenied
@@ -66,6 +68,7 @@ impl ViolationKind {
             Self::ResourceLimit => "resource_limit",
             Self::RunsLater => "runs_later",
             Self::RemoteChanged => "remote_changed",
+            Self::Connected => "connected",
         }
     }
 }
@@ -155,6 +158,9 @@ pub struct Violation {
     pub blocked: bool,
     /// One sentence for a person.
     pub message: String,
+    /// Of a connection that was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<Box<Connection>>,
 }
 
 impl Violation {
@@ -177,6 +183,21 @@ impl Violation {
             certain: true,
             blocked: true,
             message: String::new(),
+            connection: None,
+        }
+    }
+
+    /// Tells of a connection that has ended.
+    #[must_use]
+    pub fn connected(connection: Connection) -> Self {
+        Self {
+            program: connection.program.clone(),
+            pid: connection.pid,
+            time_ms: crate::now_ms(),
+            blocked: false,
+            message: connection.to_string(),
+            connection: Some(Box::new(connection.clone())),
+            ..Self::new(ViolationKind::Connected, Operation::Connect, connection.resource())
         }
     }
 

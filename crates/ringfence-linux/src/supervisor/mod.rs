@@ -87,8 +87,6 @@ pub struct Watched {
     pub shared: Option<Shared>,
     /// More processes and threads of this user the kernel refuses, which nobody else tells of.
     pub most_processes: Option<u64>,
-    /// Who makes connections by host name; none: there is no way out.
-    pub outside: Option<Arc<dyn Outside>>,
 }
 
 /// As many calls are received before one of them is answered: more are somebody's aim.
@@ -210,7 +208,7 @@ impl<'a> Supervisor<'a> {
             umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
             name_lookups: name_lookup::NameLookups::default(),
-            way_out: watched.outside.clone().map(outside::WayOut::new).map(Arc::new),
+            way_out: None,
             outgoing: None,
             untold: Arc::default(),
             settings: settings::Settings::default(),
@@ -218,6 +216,13 @@ impl<'a> Supervisor<'a> {
             excused: std::cell::Cell::new(false),
             became: std::cell::Cell::new(false),
         }
+    }
+
+    /// With somebody who makes connections by host name. Else there is no way out.
+    #[must_use]
+    pub fn reaching(mut self, outside: Option<Arc<dyn Outside>>) -> Self {
+        self.way_out = outside.map(outside::WayOut::new).map(Arc::new);
+        self
     }
 
     /// The root of the sandbox, once somebody inside made a call.
@@ -253,7 +258,7 @@ impl<'a> Supervisor<'a> {
     /// Nobody calls, or something else is to be done by this thread.
     pub fn rest(&mut self) {
         self.tell_names();
-        self.tell_led_astray();
+        self.tell_connections();
         self.powers.raise();
         self.count_processes();
     }
@@ -281,7 +286,7 @@ impl<'a> Supervisor<'a> {
     fn attend(&mut self, listener: BorrowedFd<'_>, notification: Notification) {
         self.count_processes();
         self.tell_names();
-        self.tell_led_astray();
+        self.tell_connections();
         let answer = self.judge(listener, &notification);
         // An answer that cannot be delivered belongs to a caller that is gone.
         let _ = match answer {
@@ -523,7 +528,7 @@ impl Drop for Supervisor<'_> {
     fn drop(&mut self) {
         self.powers.raise();
         self.end_name_lookups();
-        self.tell_led_astray();
+        self.end_connections();
         if let Some(desk) = &self.desk {
             desk.settle();
         }

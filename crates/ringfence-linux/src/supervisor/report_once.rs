@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 use ringfence_model::LockExt as _;
-use ringfence_model::{Operation, Violation};
+use ringfence_model::{Operation, Violation, ViolationKind};
 
 use super::describe;
 
@@ -57,7 +57,9 @@ impl<'a> Reporter<'a> {
     }
 
     pub(super) fn tell(&self, violation: Violation) {
-        if self.told.as_ref().is_none_or(|told| told.locked().is_news(&violation)) {
+        // Every connection is one of its own.
+        let is_told_anyway = violation.kind == ViolationKind::Connected;
+        if is_told_anyway || self.told.as_ref().is_none_or(|told| told.locked().is_news(&violation)) {
             (self.report)(violation);
         }
     }
@@ -81,8 +83,6 @@ impl<'a> Reporter<'a> {
 
 #[cfg(test)]
 mod tests {
-    use ringfence_model::ViolationKind;
-
     use super::*;
 
     #[test]

@@ -319,6 +319,7 @@ impl<'a> Run<'a> {
             violations,
             runs_later: vec![],
             changed_remotes: vec![],
+            connections: vec![],
             timed_out: end.timed_out,
             truncated,
             restarted: false,

@@ -334,6 +334,7 @@ impl Shell {
             violations,
             runs_later: vec![],
             changed_remotes: vec![],
+            connections: vec![],
             timed_out,
             restarted: replaced || !matches!(end, End::Reported(_)),
             duration_ms: started.elapsed().as_secs_f64() * 1000.0,

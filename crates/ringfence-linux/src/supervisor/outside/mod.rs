@@ -70,10 +70,16 @@ pub trait Outside: Send + Sync + Debug {
     fn decide(&self, host: &Host, port: u16) -> Reach;
 
     /// Whether that port of the machine's own loopback may be reached from inside.
-    fn is_host_port(&self, port: u16) -> bool;
+    fn is_host_port(&self, address: IpAddr, port: u16) -> bool;
 
     /// Looks the host up and connects to it. Takes as long as it takes.
     fn dial(&self, wanted: &Wanted) -> Result<Box<dyn Upstream>, NoWay>;
+
+    /// What came of connections since the last time.
+    fn news(&self) -> Vec<Violation>;
+
+    /// Ends all of them.
+    fn end(&self);
 }
 
 /// A connection to a host.
@@ -236,7 +242,7 @@ impl Supervisor<'_> {
         let Some(way) = self.way_out.clone() else { return Err(own) };
         let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
         let is_loopback = super::network::is_loopback(to);
-        if !is_stream || (is_loopback && !way.outside.is_host_port(to.port())) {
+        if !is_stream || (is_loopback && !way.outside.is_host_port(to.ip(), to.port())) {
             return Err(own);
         }
         let Some(host) = way.host(to.ip()) else {
@@ -307,10 +313,19 @@ impl Supervisor<'_> {
         (Arc::strong_count(&self.untold) > 1).then_some(SOON)
     }
 
-    /// Tells of connections that were refused after a look at where they lead.
-    pub(super) fn tell_led_astray(&self) {
+    /// Tells of connections: those that were refused after a look at where they lead, and those that have ended.
+    pub(super) fn tell_connections(&self) {
+        let Some(way) = &self.way_out else { return };
         let untold = std::mem::take(&mut *self.untold.locked());
-        untold.into_iter().for_each(|violation| self.reporter.tell(violation));
+        untold.into_iter().chain(way.outside.news()).for_each(|violation| self.reporter.tell(violation));
+    }
+
+    /// The same, when nobody connects any more.
+    pub(super) fn end_connections(&self) {
+        if let Some(way) = &self.way_out {
+            way.outside.end();
+        }
+        self.tell_connections();
     }
 }
 
