@@ -1,5 +1,7 @@
 //! `ringfence log`: what was run.
 
+mod network;
+
 use std::collections::HashMap;
 use std::process::ExitCode;
 
@@ -14,6 +16,9 @@ use crate::report;
 use crate::since::{ago, duration};
 
 pub(crate) fn log(args: &Log) -> Result<ExitCode> {
+    if args.network {
+        return network::log(args);
+    }
     let ledger = Places::find(None)?.ledger()?;
     let executions = match &ledger {
         Some(ledger) => find(ledger, args)?,

@@ -6,7 +6,7 @@ use ringfence_model::{Error, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::Ledger;
-use crate::query::{ExecutionFilter, GrantSet, ViolationFilter};
+use crate::query::{About, ExecutionFilter, GrantSet, ViolationFilter};
 use crate::record::{Decided, Event, Execution, Granted, LedgerViolation};
 use crate::registry::{Sandbox, SandboxFilter};
 
@@ -29,7 +29,7 @@ impl Ledger {
         // One snapshot for all of it; dropping the transaction ends it.
         let _snapshot = self.connection.unchecked_transaction().map_err(self.failed("export"))?;
         let executions = self.executions(&ExecutionFilter { since_ms, ..ExecutionFilter::default() })?;
-        let violations = self.violations(&ViolationFilter { since_ms, ..ViolationFilter::default() })?;
+        let violations = self.violations(&ViolationFilter { about: About::All, since_ms, ..ViolationFilter::default() })?;
         let lines = (executions.into_iter().rev().map(|record| Exported::Execution(Box::new(record))))
             .chain(violations.into_iter().rev().map(|record| Exported::Violation(Box::new(record))))
             .chain(

@@ -46,7 +46,7 @@ pub mod writer;
 pub use export::Exported;
 pub use id::{ExecutionId, GrantId};
 pub use prune::{Adoption, FoundSandbox, PruneCandidate, PrunePolicy, PruneReason};
-pub use query::{ExecutionFilter, GrantSet, ViolationCounts, ViolationFilter};
+pub use query::{About, ExecutionFilter, GrantSet, ViolationCounts, ViolationFilter};
 pub use record::{Decided, Event, Execution, ExecutionEnd, ExecutionStart, Granted, LedgerViolation, Status};
 pub use redact::{Nothing, Redact, Secrets};
 pub use registry::{

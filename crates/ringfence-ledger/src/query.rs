@@ -23,9 +23,20 @@ pub struct ExecutionFilter {
     pub limit: Option<usize>,
 }
 
+/// What sort of records of the fence: it tells of connections in the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum About {
+    #[default]
+    Refusals,
+    /// Connections, those that were refused too.
+    Network,
+    All,
+}
+
 /// Which violations; everything left open matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ViolationFilter {
+    pub about: About,
     pub since_ms: Option<u64>,
     pub kind: Option<ViolationKind>,
     /// This severe or worse.
@@ -119,6 +130,14 @@ impl Ledger {
 
     pub fn violations(&self, filter: &ViolationFilter) -> Result<Vec<LedgerViolation>> {
         let mut conditions = Conditions::default();
+        match filter.about {
+            About::Refusals => conditions.and("v.kind <> ?", ViolationKind::Connected.name()),
+            About::Network => conditions.and(
+                "(v.kind = ? OR v.kind = 'network_violation')",
+                ViolationKind::Connected.name(),
+            ),
+            About::All => {}
+        }
         if let Some(since) = filter.since_ms {
             conditions.and("v.time_ms >= ?", signed(since));
         }
@@ -162,7 +181,7 @@ impl Ledger {
     /// Counts without reading the records themselves.
     pub fn count_violations(&self, since_ms: Option<u64>) -> Result<ViolationCounts> {
         let sql = "SELECT kind, severity, count(*), sum(blocked) FROM violations WHERE time_ms >= ?1
-            GROUP BY kind, severity";
+            AND kind <> 'connected' GROUP BY kind, severity";
         let count = || -> rusqlite::Result<ViolationCounts> {
             let mut counts = ViolationCounts::default();
             let mut statement = self.connection.prepare_cached(sql)?;

@@ -139,15 +139,17 @@ impl Events for News {
             Outcome::Stopped => Some("the sandbox ended".to_owned()),
             Outcome::Failed(why) => Some(why.clone()),
         };
+        let duration_ms = u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX);
         self.add(Violation::connected(Connection {
             host: closed.host.to_string(),
             port: closed.port,
             address: closed.address,
             program: closed.program.clone(),
             pid: closed.pid,
+            started_ms: ringfence_model::now_ms().saturating_sub(duration_ms),
             bytes_out: closed.bytes_out,
             bytes_in: closed.bytes_in,
-            duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
+            duration_ms,
             problem,
             rule: None,
         }));

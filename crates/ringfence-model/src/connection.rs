@@ -21,6 +21,8 @@ pub struct Connection {
     /// Process id inside the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// Milliseconds since the Unix epoch.
+    pub started_ms: u64,
     pub bytes_out: u64,
     pub bytes_in: u64,
     pub duration_ms: u64,

@@ -193,7 +193,7 @@ impl Violation {
         Self {
             program: connection.program.clone(),
             pid: connection.pid,
-            time_ms: crate::now_ms(),
+            time_ms: connection.started_ms,
             blocked: false,
             message: connection.to_string(),
             connection: Some(Box::new(connection.clone())),

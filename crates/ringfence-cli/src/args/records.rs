@@ -54,6 +54,9 @@ pub(crate) struct Log {
     /// Only commands that the fence stopped
     #[arg(long)]
     pub(crate) blocked: bool,
+    /// Connections instead of commands: hosts that were reached, and that were refused
+    #[arg(long)]
+    pub(crate) network: bool,
     #[command(flatten)]
     pub(crate) of: Of,
     #[command(flatten)]
@@ -64,6 +67,7 @@ const LOG_EXAMPLES: &str = "\
 Examples:
   ringfence log
   ringfence log --since 2h --failed
+  ringfence log --network --since today
   ringfence log --since 2026-11-01 --limit 1000 --jsonl | jq -r .command";
 
 #[derive(Debug, Args)]

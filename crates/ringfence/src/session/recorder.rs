@@ -169,6 +169,9 @@ impl Recorder {
         for violation in &result.violations {
             ledger.violation(Some(id), self.clean(violation));
         }
+        for connection in &result.connections {
+            ledger.violation(Some(id), self.clean(&Violation::connected(connection.clone())));
+        }
         ledger.end(ExecutionEnd::of(id, result));
     }
 
