@@ -1,0 +1,280 @@
+//! One connection from its first byte to its end.
+
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringfence_model::{Host, LockExt as _, visible_within};
+use tokio::time::timeout;
+
+use crate::dial::Upstream;
+use crate::events::{Closed, End, Opened, Outcome, Refused};
+use crate::hello;
+use crate::http1;
+use crate::look::{Speech, look};
+use crate::pump::{Flow, Stop, pump};
+use crate::relay::{Decision, Shared, Slot, Wanted};
+use crate::socket::Socket;
+
+/// How much of a name that the program chose is shown.
+const LONGEST_SHOWN: usize = 100;
+
+/// What is known of a connection. Its end is told when it is dropped.
+pub(crate) struct Connection {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) wanted: Wanted,
+    address: Option<std::net::SocketAddr>,
+    pub(crate) out: Flow,
+    pub(crate) into: Flow,
+    since: Instant,
+    outcome: std::sync::Mutex<Outcome>,
+    _slot: Slot,
+}
+
+impl Connection {
+    /// Whether a name that the program used for its peer is the one it may reach. A host that was allowed by its
+    /// address has the names that the policy allows by themselves.
+    pub(crate) fn is_allowed(&self, named: &Host) -> bool {
+        *named == self.wanted.host
+            || matches!(self.wanted.host, Host::Address(_))
+                && matches!(self.shared.decide(named, self.wanted.port), Decision::Allowed(_))
+    }
+
+    pub(crate) fn refuse(&self, named: Option<&str>, why: String) {
+        self.shared.events.refused(&Refused {
+            host: self.wanted.host.clone(),
+            port: self.wanted.port,
+            named: named.map(|named| visible_within(named, LONGEST_SHOWN)),
+            program: self.wanted.program.clone(),
+            pid: self.wanted.pid,
+            why,
+        });
+        self.end_with(Outcome::Refused);
+    }
+
+    pub(crate) fn end_with(&self, outcome: Outcome) {
+        let mut own = self.outcome.locked();
+        // What was refused stays so, however the connection ends then.
+        if *own != Outcome::Refused {
+            *own = outcome;
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let outcome = self.outcome.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.shared.events.closed(&Closed {
+            host: self.wanted.host.clone(),
+            port: self.wanted.port,
+            address: self.address,
+            program: self.wanted.program.take(),
+            pid: self.wanted.pid,
+            bytes_out: self.out.count(),
+            bytes_in: self.into.count(),
+            duration: self.since.elapsed(),
+            outcome: outcome.clone(),
+        });
+    }
+}
+
+pub(crate) async fn carry(shared: Arc<Shared>, inside: OwnedFd, upstream: Upstream) {
+    let Upstream { socket, wanted, address, rule: _, slot } = upstream;
+    shared.events.opened(&Opened {
+        host: wanted.host.clone(),
+        port: wanted.port,
+        address,
+        program: wanted.program.clone(),
+        pid: wanted.pid,
+    });
+    let connection = Connection {
+        out: Flow::outwards(Arc::clone(&shared)),
+        into: Flow::inwards(),
+        shared,
+        wanted,
+        address,
+        since: Instant::now(),
+        // Unless something else is said before it is dropped.
+        outcome: std::sync::Mutex::new(Outcome::Stopped),
+        _slot: slot,
+    };
+    let (inside, outside) = match (Socket::new(inside), Socket::new(socket)) {
+        (Ok(inside), Ok(outside)) => (Arc::new(inside), Arc::new(outside)),
+        (Err(error), _) | (_, Err(error)) => {
+            return connection.end_with(Outcome::Failed(error.to_string()));
+        }
+    };
+    // In this order: both ends are closed before it is told.
+    let connection = Arc::new(connection);
+    let told = Arc::clone(&connection);
+    let outcome = both_ways(connection, &inside, &outside).await;
+    if outcome != Outcome::Finished {
+        inside.reset_when_dropped();
+        outside.reset_when_dropped();
+    }
+    drop((inside, outside));
+    told.end_with(outcome);
+}
+
+async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &Arc<Socket>) -> Outcome {
+    let pipes = &connection.shared.pipes;
+    // What the host says is never held back by the look.
+    let mut inwards = std::pin::pin!(pump(outside, inside, &connection.into, pipes));
+    let mut said = None;
+    let first = {
+        let mut look = std::pin::pin!(first_bytes(&connection, inside));
+        loop {
+            tokio::select! {
+                first = &mut look => break first,
+                stop = &mut inwards, if said.is_none() => match stop {
+                    Stop::Ended => {
+                        inside.finish_writing();
+                        said = Some(stop);
+                    }
+                    Stop::Writing => said = Some(stop),
+                    Stop::Reading | Stop::TooMany => return Outcome::Reset(End::Host),
+                },
+            }
+        }
+    };
+    let first = match first {
+        First::Carried(bytes) => bytes,
+        First::Requests(bytes) => {
+            if said.is_some() || connection.into.count() > 0 {
+                let why =
+                    format!("{} spoke before it was asked, and is asked by HTTP", connection.wanted.host);
+                connection.refuse(None, why);
+                return Outcome::Refused;
+            }
+            return http1::serve(&connection, inside, outside, bytes).await;
+        }
+        First::Refused => return Outcome::Refused,
+        First::Reset => return Outcome::Reset(End::Sandbox),
+    };
+    if !connection.out.add(first.len()) {
+        return Outcome::TooManyBytes;
+    }
+    let mut outwards = std::pin::pin!(async {
+        match outside.send_all(&first).await {
+            Ok(()) => {
+                drop(first);
+                pump(inside, outside, &connection.out, pipes).await
+            }
+            Err(_) => Stop::Writing,
+        }
+    });
+    let mut outcome = match said {
+        Some(Stop::Writing) => Outcome::Reset(End::Sandbox),
+        _ => Outcome::Finished,
+    };
+    let mut is_out = false;
+    // Who cannot be written to any more may have said something before; that is still passed on.
+    while said.is_none() || !is_out {
+        tokio::select! {
+            stop = &mut inwards, if said.is_none() => {
+                match stop {
+                    Stop::Ended => inside.finish_writing(),
+                    Stop::Writing => outcome = Outcome::Reset(End::Sandbox),
+                    Stop::Reading | Stop::TooMany => return Outcome::Reset(End::Host),
+                }
+                said = Some(stop);
+            }
+            stop = &mut outwards, if !is_out => {
+                match stop {
+                    Stop::Ended => outside.finish_writing(),
+                    Stop::Writing => outcome = Outcome::Reset(End::Host),
+                    Stop::Reading => return Outcome::Reset(End::Sandbox),
+                    Stop::TooMany => return Outcome::TooManyBytes,
+                }
+                is_out = true;
+            }
+        }
+    }
+    outcome
+}
+
+/// What the program said first, judged.
+enum First {
+    /// These, and all that follows, as it is.
+    Carried(Vec<u8>),
+    /// These begin a request.
+    Requests(Vec<u8>),
+    Refused,
+    Reset,
+}
+
+async fn first_bytes(connection: &Connection, inside: &Socket) -> First {
+    let mut bytes = vec![0; 4096];
+    match inside.receive(&mut bytes).await {
+        Ok(0) => return First::Carried(Vec::new()),
+        Ok(count) => bytes.truncate(count),
+        Err(_) => return First::Reset,
+    }
+    // It may be silent for as long as it likes; once it speaks it comes to the point.
+    let limit = connection.shared.settings.limits.first_bytes;
+    let judged: Pin<Box<dyn Future<Output = First> + Send>> = Box::pin(judged(connection, inside, bytes));
+    match timeout(limit, judged).await {
+        Ok(first) => first,
+        Err(_) => {
+            let why = format!("what was said first to {} did not come to an end", connection.wanted.host);
+            connection.refuse(None, why);
+            First::Refused
+        }
+    }
+}
+
+async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) -> First {
+    let host = &connection.wanted.host;
+    let mut part = vec![0; 16 * 1024];
+    loop {
+        let refused = match look(&bytes) {
+            Speech::Other => return First::Carried(bytes),
+            Speech::Http1 => return First::Requests(bytes),
+            Speech::Http2 => Some(format!("HTTP/2 without TLS to {host}: its requests are not looked at")),
+            Speech::Http0 => Some(format!("a request to {host} that names no host")),
+            Speech::Endless => Some(format!("a first line to {host} that does not end")),
+            Speech::Unclear => None,
+            Speech::Tls => match hello::read(&bytes) {
+                Ok(None) => None,
+                Err(error) => Some(format!("TLS to {host} whose beginning cannot be read: {error}")),
+                Ok(Some(hello)) => match refusal_of_name(connection, hello.name.as_deref()) {
+                    None => return First::Carried(bytes),
+                    Some(why) => {
+                        connection.refuse(hello.name.as_deref(), why);
+                        return First::Refused;
+                    }
+                },
+            },
+        };
+        if let Some(why) = refused {
+            connection.refuse(None, why);
+            return First::Refused;
+        }
+        match inside.receive(&mut part).await {
+            // It will never be a request or a handshake.
+            Ok(0) if look(&bytes) == Speech::Unclear => return First::Carried(bytes),
+            Ok(0) => {
+                connection.refuse(None, format!("TLS to {host} that ended within its beginning"));
+                return First::Refused;
+            }
+            Ok(count) => bytes.extend_from_slice(&part[..count]),
+            Err(_) => return First::Reset,
+        }
+    }
+}
+
+/// Why TLS may not be begun under that name, if so.
+fn refusal_of_name(connection: &Connection, name: Option<&str>) -> Option<String> {
+    let host = &connection.wanted.host;
+    match (name, host) {
+        (None, Host::Address(_)) => None,
+        (None, Host::Name(_)) => Some(format!("TLS to {host} that names no host")),
+        (Some(name), _) => {
+            let is_allowed = Host::parse(name).is_some_and(|named| connection.is_allowed(&named));
+            (!is_allowed).then(|| {
+                format!("TLS to {host} that asks for {} instead", visible_within(name, LONGEST_SHOWN))
+            })
+        }
+    }
+}

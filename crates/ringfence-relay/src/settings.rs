@@ -1,0 +1,80 @@
+//! What the relay is told.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringfence_model::NetworkPolicy;
+
+/// Everything a relay depends on. It reads no environment and no configuration.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub policy: NetworkPolicy,
+    pub proxy: HostProxy,
+    pub limits: Limits,
+    /// The host's `getent`, which is asked for addresses: a static program cannot look names up by itself.
+    pub resolver: PathBuf,
+}
+
+impl Settings {
+    #[must_use]
+    pub fn new(policy: NetworkPolicy) -> Self {
+        Self { policy, proxy: HostProxy::default(), limits: Limits::default(), resolver: usual_resolver() }
+    }
+}
+
+fn usual_resolver() -> PathBuf {
+    const PLACES: [&str; 3] = ["/usr/bin/getent", "/bin/getent", "/run/current-system/sw/bin/getent"];
+    let found = PLACES.into_iter().find(|place| Path::new(place).exists());
+    PathBuf::from(found.unwrap_or(PLACES[0]))
+}
+
+/// The host's own proxy, as the variables of its environment say it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct HostProxy {
+    /// `HTTPS_PROXY`.
+    pub https: Option<String>,
+    /// `HTTP_PROXY`: for port 80.
+    pub http: Option<String>,
+    /// `ALL_PROXY`: where the other two say nothing.
+    pub all: Option<String>,
+    /// `NO_PROXY`.
+    pub none_for: Option<String>,
+}
+
+impl std::fmt::Debug for HostProxy {
+    /// Without the values, which may hold passwords.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostProxy")
+            .field("https", &self.https.is_some())
+            .field("http", &self.http.is_some())
+            .field("all", &self.all.is_some())
+            .field("none_for", &self.none_for)
+            .finish()
+    }
+}
+
+/// How much at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// At once.
+    pub connections: usize,
+    /// By all connections together, from the sandbox outwards.
+    pub bytes_out: Option<u64>,
+    /// For all addresses of a host together, and for a proxy's answer.
+    pub connect: Duration,
+    pub look_up: Duration,
+    /// From the first byte to a whole ClientHello or request line.
+    pub first_bytes: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            bytes_out: None,
+            connect: Duration::from_secs(30),
+            look_up: Duration::from_secs(10),
+            first_bytes: Duration::from_secs(10),
+        }
+    }
+}

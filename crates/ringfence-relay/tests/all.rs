@@ -1,0 +1,11 @@
+//! The relay from outside, over loopback.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
+mod suite {
+    mod dial;
+    mod http;
+    mod raw;
+    mod rig;
+    mod tls;
+}
