@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ringfence::ledger::{LedgerViolation, ViolationCounts, ViolationFilter, now_ms};
+use ringfence::ledger::{About, LedgerViolation, ViolationCounts, ViolationFilter, now_ms};
 use ringfence::model::{Result, Severity, ViolationKind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -45,6 +45,7 @@ pub(crate) fn violations(args: &Violations) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let filter = ViolationFilter {
+        about: About::Refusals,
         since_ms,
         kind: args.kind.as_deref().and_then(named::<ViolationKind>),
         at_least: args.severity.as_deref().and_then(named::<Severity>),

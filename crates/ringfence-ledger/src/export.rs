@@ -29,7 +29,8 @@ impl Ledger {
         // One snapshot for all of it; dropping the transaction ends it.
         let _snapshot = self.connection.unchecked_transaction().map_err(self.failed("export"))?;
         let executions = self.executions(&ExecutionFilter { since_ms, ..ExecutionFilter::default() })?;
-        let violations = self.violations(&ViolationFilter { about: About::All, since_ms, ..ViolationFilter::default() })?;
+        let violations =
+            self.violations(&ViolationFilter { about: About::All, since_ms, ..ViolationFilter::default() })?;
         let lines = (executions.into_iter().rev().map(|record| Exported::Execution(Box::new(record))))
             .chain(violations.into_iter().rev().map(|record| Exported::Violation(Box::new(record))))
             .chain(

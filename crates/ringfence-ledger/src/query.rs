@@ -132,10 +132,8 @@ impl Ledger {
         let mut conditions = Conditions::default();
         match filter.about {
             About::Refusals => conditions.and("v.kind <> ?", ViolationKind::Connected.name()),
-            About::Network => conditions.and(
-                "(v.kind = ? OR v.kind = 'network_violation')",
-                ViolationKind::Connected.name(),
-            ),
+            About::Network => conditions
+                .and("(v.kind = ? OR v.kind = 'network_violation')", ViolationKind::Connected.name()),
             About::All => {}
         }
         if let Some(since) = filter.since_ms {

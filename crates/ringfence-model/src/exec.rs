@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Connection;
 use crate::{Degradation, DegradationCode, Violation, ViolationKind};
 
 /// What to run.

@@ -45,6 +45,22 @@ pub enum DialError {
 }
 
 impl DialError {
+    /// Whether it is by policy or a limit, and not something that any network could say.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Denied { .. }
+            | Self::Address { .. }
+            | Self::TooManyConnections { .. }
+            | Self::TooManyBytes { .. } => true,
+            Self::NoSuchHost { .. }
+            | Self::LookUpLate { .. }
+            | Self::NoResolver { .. }
+            | Self::Connect { .. }
+            | Self::Proxy { .. } => false,
+        }
+    }
+
     /// What a `connect` fails with.
     #[must_use]
     pub fn errno(&self) -> i32 {

@@ -48,6 +48,7 @@ fn violation(command: &str, time_ms: u64) -> Violation {
         certain: true,
         blocked: true,
         message: format!("refused in {command}"),
+        connection: None,
     }
 }
 

@@ -47,21 +47,14 @@ fn explained(
         _ => ViolationKind::PathAccessDenied,
     };
     Some(Violation {
-        kind,
-        severity: kind.default_severity(),
-        operation: Operation::Open,
-        resource: path.to_string_lossy().into_owned(),
         access: Some(access),
         reason: Some(reason),
         rule: decision.rule.map(|rule| rule.path.to_string()),
         rule_source: decision.rule.map(|rule| rule.source.clone()),
-        pid: None,
-        program: None,
-        argv: vec![],
         time_ms,
         certain: false,
-        blocked: true,
         message: format!("the command said \"{words}\" about {}", path.display()),
+        ..Violation::new(kind, Operation::Open, path.to_string_lossy())
     })
 }
 

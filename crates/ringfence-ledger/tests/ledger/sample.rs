@@ -90,6 +90,7 @@ pub(crate) fn violation(kind: ViolationKind, resource: &str, time_ms: u64) -> Vi
         certain: true,
         blocked: true,
         message: format!("read of {resource} denied"),
+        connection: None,
     }
 }
 
