@@ -12,10 +12,13 @@ use crate::dial::Upstream;
 use crate::events::{Closed, End, Opened, Outcome, Refused};
 use crate::hello;
 use crate::http1;
+use crate::inspect::Inspect;
 use crate::look::{Speech, look};
 use crate::pump::{Flow, Stop, pump};
 use crate::relay::{Decision, Shared, Slot, Wanted};
+use crate::requests::Requests;
 use crate::socket::Socket;
+use crate::stream::Stream;
 
 /// How much of a name that the program chose is shown.
 const LONGEST_SHOWN: usize = 100;
@@ -25,6 +28,8 @@ pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
     pub(crate) wanted: Wanted,
     address: Option<std::net::SocketAddr>,
+    /// When requests are inspected.
+    pub(crate) inspect: Option<Arc<Inspect>>,
     pub(crate) out: Flow,
     pub(crate) into: Flow,
     since: Instant,
@@ -80,7 +85,7 @@ impl Drop for Connection {
 }
 
 pub(crate) async fn carry(shared: Arc<Shared>, inside: OwnedFd, upstream: Upstream) {
-    let Upstream { socket, wanted, address, rule: _, slot } = upstream;
+    let Upstream { socket, wanted, address, inspect, slot } = upstream;
     shared.events.opened(&Opened {
         host: wanted.host.clone(),
         port: wanted.port,
@@ -94,6 +99,7 @@ pub(crate) async fn carry(shared: Arc<Shared>, inside: OwnedFd, upstream: Upstre
         shared,
         wanted,
         address,
+        inspect,
         since: Instant::now(),
         // Unless something else is said before it is dropped.
         outcome: std::sync::Mutex::new(Outcome::Stopped),
@@ -142,12 +148,18 @@ async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &
         First::Carried(bytes) => bytes,
         First::Requests(bytes) => {
             if said.is_some() || connection.into.count() > 0 {
-                let why =
-                    format!("{} spoke before it was asked, and is asked by HTTP", connection.wanted.host);
-                connection.refuse(None, why);
-                return Outcome::Refused;
+                return spoke_first(&connection);
             }
-            return http1::serve(&connection, inside, outside, bytes).await;
+            let program = Stream::new(Arc::clone(inside), bytes, connection.into.clone());
+            let host = Stream::new(Arc::clone(outside), Vec::new(), connection.out.clone());
+            return http1::serve(Requests::new(&connection, /* is_tls */ false), program, host).await;
+        }
+        #[cfg(feature = "inspect")]
+        First::Inspected(bytes, hello) => {
+            if said.is_some() || connection.into.count() > 0 {
+                return spoke_first(&connection);
+            }
+            return crate::inspected::serve(&connection, inside, outside, bytes, hello).await;
         }
         First::Refused => return Outcome::Refused,
         First::Reset => return Outcome::Reset(End::Sandbox),
@@ -194,12 +206,22 @@ async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &
     outcome
 }
 
+/// Nobody who is asked by HTTP does.
+fn spoke_first(connection: &Connection) -> Outcome {
+    let why = format!("{} spoke before it was asked, and is asked by HTTP", connection.wanted.host);
+    connection.refuse(None, why);
+    Outcome::Refused
+}
+
 /// What the program said first, judged.
 enum First {
     /// These, and all that follows, as it is.
     Carried(Vec<u8>),
     /// These begin a request.
     Requests(Vec<u8>),
+    /// TLS that ends here.
+    #[cfg(feature = "inspect")]
+    Inspected(Vec<u8>, hello::Hello),
     Refused,
     Reset,
 }
@@ -229,7 +251,10 @@ async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) ->
     let mut part = vec![0; 16 * 1024];
     loop {
         let refused = match look(&bytes) {
-            Speech::Other => return First::Carried(bytes),
+            Speech::Other if connection.inspect.is_none() => return First::Carried(bytes),
+            Speech::Other => {
+                Some(format!("something else than HTTP to {host}, whose requests are inspected"))
+            }
             Speech::Http1 => return First::Requests(bytes),
             Speech::Http2 => Some(format!("HTTP/2 without TLS to {host}: its requests are not looked at")),
             Speech::Http0 => Some(format!("a request to {host} that names no host")),
@@ -239,6 +264,8 @@ async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) ->
                 Ok(None) => None,
                 Err(error) => Some(format!("TLS to {host} whose beginning cannot be read: {error}")),
                 Ok(Some(hello)) => match refusal_of_name(connection, hello.name.as_deref()) {
+                    #[cfg(feature = "inspect")]
+                    None if connection.inspect.is_some() => return First::Inspected(bytes, hello),
                     None => return First::Carried(bytes),
                     Some(why) => {
                         connection.refuse(hello.name.as_deref(), why);
@@ -253,9 +280,11 @@ async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) ->
         }
         match inside.receive(&mut part).await {
             // It will never be a request or a handshake.
-            Ok(0) if look(&bytes) == Speech::Unclear => return First::Carried(bytes),
+            Ok(0) if look(&bytes) == Speech::Unclear && connection.inspect.is_none() => {
+                return First::Carried(bytes);
+            }
             Ok(0) => {
-                connection.refuse(None, format!("TLS to {host} that ended within its beginning"));
+                connection.refuse(None, format!("what was said first to {host} ended within its beginning"));
                 return First::Refused;
             }
             Ok(count) => bytes.extend_from_slice(&part[..count]),

@@ -5,13 +5,14 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence_model::HostRule;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
+use crate::inspect::Inspect;
 use crate::relay::{Slot, Wanted};
 
 /// How long an address is tried alone before the next one is tried beside it.
@@ -84,8 +85,8 @@ pub struct Upstream {
     pub(crate) wanted: Wanted,
     /// None behind the host's proxy.
     pub(crate) address: Option<SocketAddr>,
-    /// None when a person said yes.
-    pub(crate) rule: Option<HostRule>,
+    /// When requests are inspected.
+    pub(crate) inspect: Option<Arc<Inspect>>,
     pub(crate) slot: Slot,
 }
 
@@ -102,7 +103,6 @@ impl fmt::Debug for Upstream {
         f.debug_struct("Upstream")
             .field("wanted", &self.wanted)
             .field("address", &self.address)
-            .field("rule", &self.rule)
             .finish_non_exhaustive()
     }
 }

@@ -16,6 +16,12 @@
 //! With an *address* that was allowed as such, TLS may name nobody, and both may name the address or a host that the
 //! policy allows by itself.
 //!
+//! A rule that is inspected ([`Inspect`]) allows HTTP alone. Its TLS ends at the relay, under a certificate of an
+//! authority that this relay made for itself ([`Relay::ca_certificate_pem`]) and whose key is nowhere but in memory;
+//! towards the host it is TLS again, with the host's name verified. Each request is judged by method and path, and a
+//! credential that the program never sees is added; where the host sends it back, a placeholder stands in its place.
+//! What follows an agreed change of protocol (WebSocket) is carried as it is, and not searched.
+//!
 //! What the look does not see: the name within an encrypted ClientHello (the outer one is judged), and requests inside
 //! of TLS, unless the rule is inspected (feature `inspect`). Behind a proxy of the host's the proxy looks names up, and
 //! their addresses cannot be vetted here.
@@ -31,7 +37,11 @@
 //! | `look`, `hello` | what the first bytes are; pure |
 //! | `carry` | one connection from its first byte to its end |
 //! | `pump` | bytes from one socket to another |
-//! | `http1` | requests that are judged one by one |
+//! | `requests` | one request: judged, completed, its answer searched |
+//! | `http1`, `http2` | requests from one side to the other |
+//! | `inspect` | which requests a rule allows; pure |
+//! | `inspected`, `tls` | TLS that ends here |
+//! | `scrub` | a secret on its way back |
 //! | `socket`, `stream` | sockets of any kind in the runtime |
 //!
 //! **Invariant:** no byte of a connection goes out before its first bytes are judged.
@@ -43,16 +53,26 @@ mod dial;
 mod events;
 pub mod hello;
 mod http1;
+#[cfg(feature = "inspect")]
+mod http2;
+mod inspect;
+#[cfg(feature = "inspect")]
+mod inspected;
 pub mod look;
 mod proxy;
 mod pump;
 mod relay;
+mod requests;
 mod resolve;
+mod scrub;
 mod settings;
 mod socket;
 mod stream;
+#[cfg(feature = "inspect")]
+mod tls;
 
 pub use dial::{DialError, Upstream};
 pub use events::{Closed, End, Events, Opened, Outcome, Refused};
+pub use inspect::{Credential, Inspect, Inspected, PathGlob};
 pub use relay::{Decision, Relay, Wanted};
 pub use settings::{HostProxy, Limits, Settings};

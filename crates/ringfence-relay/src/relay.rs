@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::carry;
 use crate::dial::{self, DialError, Upstream};
 use crate::events::Events;
+use crate::inspect::Inspect;
 use crate::proxy;
 use crate::pump::Pipes;
 use crate::resolve::Resolver;
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) bytes_out: AtomicU64,
     connections: AtomicUsize,
     resolver: Resolver,
+    #[cfg(feature = "inspect")]
+    pub(crate) tls: crate::tls::Tls,
 }
 
 /// A place among the connections that may be at once.
@@ -89,6 +92,11 @@ impl Shared {
     pub(crate) fn could_send(&self, count: u64) -> bool {
         let sent = self.bytes_out.load(Ordering::Relaxed);
         self.settings.limits.bytes_out.is_none_or(|most| sent.saturating_add(count) <= most)
+    }
+
+    fn inspect_of(&self, rule: &HostRule) -> Option<Arc<Inspect>> {
+        let inspected = self.settings.inspected.iter().find(|inspected| inspected.rule == *rule);
+        inspected.map(|inspected| Arc::new(inspected.inspect.clone()))
     }
 
     pub(crate) fn decide(&self, host: &Host, port: u16) -> Decision {
@@ -118,6 +126,8 @@ impl Relay {
     pub fn new(settings: Settings, events: Arc<dyn Events>) -> Self {
         let shared = Shared {
             resolver: Resolver::new(settings.resolver.clone(), settings.limits.look_up),
+            #[cfg(feature = "inspect")]
+            tls: crate::tls::Tls::new(settings.roots.clone()),
             settings,
             events,
             pipes: Pipes::default(),
@@ -154,6 +164,11 @@ impl Relay {
                 return Err(DialError::Denied { why: format!("port {port} is blocked") });
             }
         };
+        let inspect = rule.as_ref().and_then(|rule| self.shared.inspect_of(rule));
+        if inspect.is_some() && !cfg!(feature = "inspect") {
+            let why = format!("requests to {place} are to be inspected, which this build cannot do");
+            return Err(DialError::Denied { why });
+        }
         let slot = self.slot()?;
         let limits = &self.shared.settings.limits;
         if let Some(most) = limits.bytes_out
@@ -176,13 +191,24 @@ impl Relay {
             })?;
             let socket = proxy::tunnel(socket, &proxy, host, *port, deadline)
                 .map_err(|why| DialError::Proxy { why })?;
-            return Ok(Upstream { socket, wanted: wanted.clone(), address: None, rule, slot });
+            return Ok(Upstream { socket, wanted: wanted.clone(), address: None, inspect, slot });
         }
         let addresses = self.shared.resolver.look_up(host)?;
         let vetted = self.vetted(wanted, rule.as_ref(), &addresses)?;
         let (socket, address) =
             dial::connect(&vetted, *port, Instant::now() + limits.connect).map_err(failed)?;
-        Ok(Upstream { socket, wanted: wanted.clone(), address: Some(address), rule, slot })
+        Ok(Upstream { socket, wanted: wanted.clone(), address: Some(address), inspect, slot })
+    }
+
+    /// The authority that programs must trust for hosts that are inspected. It lives as long as this relay. None where
+    /// no rule is inspected.
+    #[cfg(feature = "inspect")]
+    #[must_use]
+    pub fn ca_certificate_pem(&self) -> Option<String> {
+        if self.shared.settings.inspected.is_empty() {
+            return None;
+        }
+        self.shared.tls.authority_pem().ok()
     }
 
     /// Carries bytes between the two until both ends said their last. Takes both over and returns at once.

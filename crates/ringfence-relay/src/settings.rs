@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ringfence_model::NetworkPolicy;
 
+use crate::inspect::Inspected;
+
 /// Everything a relay depends on. It reads no environment and no configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -13,14 +15,34 @@ pub struct Settings {
     pub limits: Limits,
     /// The host's `getent`, which is asked for addresses: a static program cannot look names up by itself.
     pub resolver: PathBuf,
+    /// Which of the policy's rules are inspected.
+    pub inspected: Vec<Inspected>,
+    /// Files with the certificates that the host trusts; the first that is there is read.
+    pub roots: Vec<PathBuf>,
 }
 
 impl Settings {
     #[must_use]
     pub fn new(policy: NetworkPolicy) -> Self {
-        Self { policy, proxy: HostProxy::default(), limits: Limits::default(), resolver: usual_resolver() }
+        Self {
+            policy,
+            proxy: HostProxy::default(),
+            limits: Limits::default(),
+            resolver: usual_resolver(),
+            inspected: Vec::new(),
+            roots: ROOTS.map(PathBuf::from).into(),
+        }
     }
 }
+
+/// Where distributions keep them.
+const ROOTS: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
 
 fn usual_resolver() -> PathBuf {
     const PLACES: [&str; 3] = ["/usr/bin/getent", "/bin/getent", "/run/current-system/sw/bin/getent"];

@@ -5,6 +5,8 @@
 mod suite {
     mod dial;
     mod http;
+    mod inspect;
+    mod inspect_http2;
     mod raw;
     mod rig;
     mod tls;

@@ -1,0 +1,186 @@
+//! Requests, judged one by one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use ringfence_model::visible_within;
+
+use crate::carry::Connection;
+use crate::inspect::{Credential, Inspect};
+use crate::proxy::split_port;
+use crate::scrub::{Scrub, Scrubbed};
+
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Failure>;
+
+/// How much of a name or path that the program chose is shown.
+const LONGEST_SHOWN: usize = 100;
+
+/// What holds for all requests of a connection.
+pub(crate) struct Requests {
+    pub(crate) connection: Arc<Connection>,
+    /// Whether they come inside of TLS.
+    pub(crate) is_tls: bool,
+    scrub: Option<Scrub>,
+}
+
+struct Refusal {
+    named: Option<String>,
+    why: String,
+}
+
+impl Requests {
+    pub(crate) fn new(connection: &Arc<Connection>, is_tls: bool) -> Arc<Self> {
+        let connection = Arc::clone(connection);
+        let credential = connection.inspect.as_ref().and_then(|inspect| inspect.credential.as_ref());
+        let scrub = credential.filter(|_| is_tls).map(Scrub::new);
+        Arc::new(Self { connection, is_tls, scrub })
+    }
+
+    fn inspect(&self) -> Option<&Inspect> {
+        self.connection.inspect.as_deref()
+    }
+
+    /// A secret goes nowhere but into TLS.
+    fn credential(&self) -> Option<&Credential> {
+        self.inspect().and_then(|inspect| inspect.credential.as_ref()).filter(|_| self.is_tls)
+    }
+
+    /// The answer to a request that may not be made.
+    pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        let refusal = self.judge(request).err()?;
+        let text = format!("ringfence: {}\n", refusal.why);
+        self.connection.refuse(refusal.named.as_deref(), refusal.why);
+        let mut response = answer(StatusCode::FORBIDDEN, text);
+        if request.version() != Version::HTTP_2 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Some(response)
+    }
+
+    fn judge<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let to = &self.connection.wanted.host;
+        let refuse = |why: String| Err(Refusal { named: None, why });
+        let is_http2 = request.version() == Version::HTTP_2;
+        if request.method() == Method::CONNECT {
+            return refuse(format!("a request to {to} for a tunnel to somewhere else"));
+        }
+        let own = if self.is_tls { "https" } else { "http" };
+        if request.uri().scheme_str().is_some_and(|scheme| scheme != own) {
+            return refuse(format!("a request to {to} that names another scheme than {own}"));
+        }
+        let authority = request.uri().authority();
+        if let Some(authority) = authority {
+            self.judge_name(authority.as_str())?;
+        }
+        let mut names = request.headers().get_all(HOST).iter();
+        match (names.next(), names.next()) {
+            (None, _) if is_http2 && authority.is_some() => {}
+            (None, _) => return refuse(format!("a request to {to} that names no host")),
+            (Some(_), Some(_)) => return refuse(format!("a request to {to} that names two hosts")),
+            (Some(name), None) => self.judge_name(&String::from_utf8_lossy(name.as_bytes()))?,
+        }
+        let mut encodings = request.headers().get_all(TRANSFER_ENCODING).iter();
+        match (encodings.next(), encodings.next()) {
+            (None, _) => {}
+            (Some(_), _) if request.headers().contains_key(CONTENT_LENGTH) => {
+                return refuse(format!("a request to {to} that says its length twice"));
+            }
+            (Some(encoding), None) if encoding.as_bytes().eq_ignore_ascii_case(b"chunked") => {}
+            (Some(_), _) => return refuse(format!("a request to {to} in an unusual encoding")),
+        }
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        if self.inspect().is_some_and(|inspect| !inspect.allows(method, path)) {
+            let shown = visible_within(&format!("{method} {path}"), LONGEST_SHOWN);
+            return refuse(format!("{shown} is not among the requests to {to} that are allowed"));
+        }
+        Ok(())
+    }
+
+    /// Whether that is who may be reached here; the port may be left out.
+    fn judge_name(&self, named: &str) -> Result<(), Refusal> {
+        let is_allowed = split_port(named).is_some_and(|(host, port)| {
+            self.connection.is_allowed(&host) && port.is_none_or(|port| port == self.connection.wanted.port)
+        });
+        if is_allowed {
+            return Ok(());
+        }
+        let shown = visible_within(named, LONGEST_SHOWN);
+        let why = format!("a request to {} that is meant for {shown}", self.connection.wanted.host);
+        Err(Refusal { named: Some(named.to_owned()), why })
+    }
+
+    /// What a request that may be made needs besides.
+    pub(crate) fn complete(&self, headers: &mut HeaderMap) -> Result<(), Failure> {
+        leave_out_http2(headers);
+        let Some(credential) = self.credential() else { return Ok(()) };
+        let name = HeaderName::from_bytes(credential.header.as_bytes())?;
+        let has_placeholder = |value: &HeaderValue| {
+            !credential.placeholder.is_empty()
+                && value.to_str().is_ok_and(|value| value.contains(&credential.placeholder))
+        };
+        let own = headers.get(&name).filter(|value| has_placeholder(value));
+        let text = match own.and_then(|value| value.to_str().ok()) {
+            Some(text) => text.replace(&credential.placeholder, &credential.value),
+            None => credential.value.clone(),
+        };
+        // The error would show the secret.
+        let mut value = HeaderValue::from_str(&text).map_err(|_| "the credential is no value of a header")?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+        // What is compressed cannot be searched.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        Ok(())
+    }
+
+    /// The host's answer as the program may see it.
+    pub(crate) fn pass(&self, mut response: Response<Incoming>, method: &Method) -> Response<Body> {
+        let Some(scrub) = &self.scrub else {
+            return response.map(|body| body.map_err(Failure::from).boxed_unsync());
+        };
+        let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+        if !response.headers().get_all(CONTENT_ENCODING).iter().all(is_plain) {
+            let why = format!(
+                "{} compressed its answer to a request with a credential, which cannot be searched for it",
+                self.connection.wanted.host
+            );
+            let text = format!("ringfence: {why}\n");
+            self.connection.refuse(None, why);
+            return answer(StatusCode::BAD_GATEWAY, text);
+        }
+        scrub.headers(response.headers_mut());
+        if !scrub.keeps_lengths() && method != Method::HEAD {
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
+        response.map(|body| Scrubbed::new(body, scrub.clone()).map_err(Failure::from).boxed_unsync())
+    }
+}
+
+fn answer(status: StatusCode, text: String) -> Response<Body> {
+    let body = Full::from(text).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// Nobody changes to HTTP/2 here, whose requests would not be looked at. Who asks for it does without.
+fn leave_out_http2(headers: &mut HeaderMap) {
+    let asks = |value: &HeaderValue| {
+        let value = value.to_str().unwrap_or_default();
+        value.split(',').any(|one| one.trim().to_ascii_lowercase().starts_with("h2"))
+    };
+    if headers.get_all(UPGRADE).iter().any(asks) {
+        headers.remove(UPGRADE);
+        headers.remove(CONNECTION);
+        headers.remove(HeaderName::from_static("http2-settings"));
+    }
+}

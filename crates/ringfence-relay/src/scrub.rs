@@ -1,0 +1,236 @@
+//! A secret on its way back, replaced wherever it stands, also across the borders of parts.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use crate::inspect::Credential;
+
+/// The part of a header after its scheme is a secret of its own from so many characters on.
+const SHORTEST_PART: usize = 8;
+
+/// What is looked for, and what is put in its place.
+#[derive(Clone)]
+pub(crate) struct Scrub {
+    /// Longer ones first. None is empty.
+    secrets: Vec<Vec<u8>>,
+    placeholder: Vec<u8>,
+}
+
+impl Scrub {
+    pub(crate) fn new(credential: &Credential) -> Self {
+        let value = credential.value.as_str();
+        let mut plain = vec![value];
+        // `Bearer …`, `token …`.
+        plain.extend(
+            value.split_once(' ').map(|(_, part)| part.trim()).filter(|part| part.len() >= SHORTEST_PART),
+        );
+        let mut secrets: Vec<Vec<u8>> = Vec::new();
+        for secret in plain {
+            secrets.push(secret.as_bytes().to_vec());
+            secrets.push(in_a_url(secret));
+            secrets.push(secret.replace('\\', "\\\\").replace('"', "\\\"").replace('/', "\\/").into_bytes());
+            secrets.push(secret.replace('\\', "\\\\").replace('"', "\\\"").into_bytes());
+        }
+        secrets.retain(|secret| !secret.is_empty());
+        secrets.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        secrets.dedup();
+        Self { secrets, placeholder: credential.placeholder.clone().into_bytes() }
+    }
+
+    /// Whether what is scrubbed is as long as before.
+    pub(crate) fn keeps_lengths(&self) -> bool {
+        self.secrets.iter().all(|secret| secret.len() == self.placeholder.len())
+    }
+
+    pub(crate) fn headers(&self, headers: &mut HeaderMap) {
+        for value in headers.values_mut() {
+            let mut scrubbed = Vec::new();
+            self.take(&mut value.as_bytes().to_vec(), &mut scrubbed, /* is_last */ true);
+            if scrubbed != value.as_bytes() {
+                *value = HeaderValue::from_bytes(&scrubbed)
+                    .unwrap_or_else(|_| HeaderValue::from_static("removed-by-ringfence"));
+            }
+        }
+    }
+
+    /// Moves what is settled; what may be the beginning of a secret stays.
+    fn take(&self, from: &mut Vec<u8>, to: &mut Vec<u8>, is_last: bool) {
+        let mut at = 0;
+        while at < from.len() {
+            let rest = &from[at..];
+            if let Some(secret) = self.secrets.iter().find(|secret| rest.starts_with(secret)) {
+                // A longer one may be about to come.
+                let longer = |other: &&Vec<u8>| other.len() > rest.len() && other.starts_with(rest);
+                if is_last || !self.secrets.iter().any(|other| longer(&other)) {
+                    to.extend_from_slice(&self.placeholder);
+                    at += secret.len();
+                    continue;
+                }
+            }
+            let may_begin = |secret: &Vec<u8>| secret.len() > rest.len() && secret.starts_with(rest);
+            if !is_last && self.secrets.iter().any(may_begin) {
+                break;
+            }
+            let next = self.next_start(&rest[1..]).map_or(rest.len(), |next| next + 1);
+            to.extend_from_slice(&rest[..next]);
+            at += next;
+        }
+        from.drain(..at);
+    }
+
+    /// Where a secret could begin.
+    fn next_start(&self, bytes: &[u8]) -> Option<usize> {
+        bytes.iter().position(|byte| self.secrets.iter().any(|secret| secret[0] == *byte))
+    }
+}
+
+/// As browsers and libraries write it.
+fn in_a_url(text: &str) -> Vec<u8> {
+    text.bytes()
+        .flat_map(|byte| {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                vec![byte]
+            } else {
+                format!("%{byte:02X}").into_bytes()
+            }
+        })
+        .collect()
+}
+
+/// A body without the secret.
+pub(crate) struct Scrubbed {
+    body: Incoming,
+    scrub: Scrub,
+    held: Vec<u8>,
+    /// What comes after everything else.
+    last: Option<Frame<Bytes>>,
+    is_over: bool,
+}
+
+impl Scrubbed {
+    pub(crate) fn new(body: Incoming, scrub: Scrub) -> Self {
+        Self { body, scrub, held: Vec::new(), last: None, is_over: false }
+    }
+}
+
+impl Body for Scrubbed {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = &mut *self;
+        loop {
+            if this.is_over {
+                return Poll::Ready(this.last.take().map(Ok));
+            }
+            let mut settled = Vec::new();
+            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => {
+                        this.held.extend_from_slice(&data);
+                        this.scrub.take(&mut this.held, &mut settled, /* is_last */ false);
+                    }
+                    Err(mut frame) => {
+                        if let Some(trailers) = frame.trailers_mut() {
+                            this.scrub.headers(trailers);
+                        }
+                        this.last = Some(frame);
+                        this.is_over = true;
+                        this.scrub.take(&mut this.held, &mut settled, /* is_last */ true);
+                    }
+                },
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => {
+                    this.is_over = true;
+                    this.scrub.take(&mut this.held, &mut settled, /* is_last */ true);
+                }
+            }
+            if !settled.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(BytesMut::from(&settled[..]).freeze()))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_empty() && self.last.is_none() && (self.is_over || self.body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.scrub.keeps_lengths() && self.held.is_empty() {
+            self.body.size_hint()
+        } else {
+            SizeHint::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scrub(value: &str, placeholder: &str) -> Scrub {
+        Scrub::new(&Credential {
+            header: "authorization".to_owned(),
+            value: value.to_owned(),
+            placeholder: placeholder.to_owned(),
+        })
+    }
+
+    fn through(scrub: &Scrub, parts: &[&[u8]]) -> String {
+        let (mut held, mut all) = (Vec::new(), Vec::new());
+        for part in parts {
+            held.extend_from_slice(part);
+            scrub.take(&mut held, &mut all, /* is_last */ false);
+        }
+        scrub.take(&mut held, &mut all, /* is_last */ true);
+        String::from_utf8(all).unwrap()
+    }
+
+    #[test]
+    fn a_secret_is_replaced_in_each_spelling() {
+        let scrub = scrub("Bearer s3cr/et\"key", "NO");
+        for (text, want) in [
+            ("a Bearer s3cr/et\"key b", "a NO b"),
+            ("key=s3cr/et\"key", "key=NO"),
+            ("{\"k\":\"s3cr\\/et\\\"key\"}", "{\"k\":\"NO\"}"),
+            ("{\"k\":\"Bearer s3cr/et\\\"key\"}", "{\"k\":\"NO\"}"),
+            ("?k=s3cr%2Fet%22key&x", "?k=NO&x"),
+            ("Bearer s3cr/et", "Bearer s3cr/et"),
+            ("Bearer s3cr/etBearer s3cr/et\"key", "Bearer s3cr/etNO"),
+        ] {
+            assert_eq!(through(&scrub, &[text.as_bytes()]), want);
+            let single: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+            assert_eq!(through(&scrub, &single), want);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_secret_is_not_held_back() {
+        let scrub = scrub("s3cret", "NO");
+        let (mut held, mut all) = (b"data: hello\n\n".to_vec(), Vec::new());
+        scrub.take(&mut held, &mut all, /* is_last */ false);
+        assert_eq!((held.len(), all.len()), (0, 13));
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_cut_it_comes_out_the_same(text in "[ab]{0,40}", cuts in proptest::collection::vec(0..40usize, 0..6)) {
+            let scrub = scrub("aabab", "-");
+            let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut <= text.len()).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let parts: Vec<&[u8]> = cuts.windows(2).map(|cut| &text.as_bytes()[cut[0]..cut[1]]).collect();
+            let want = text.replace("aabab", "-");
+            prop_assert_eq!(through(&scrub, &parts), want);
+        }
+    }
+}
