@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ringfence_linux::supervisor::{NoWay, Outside, Reach, Upstream, Wanted};
 use ringfence_model::{
@@ -98,8 +99,12 @@ impl Outside for ByName {
     }
 
     fn end(&self) {
+        /// What was said before the end and is not carried by then is lost.
+        const LONGEST: Duration = Duration::from_secs(5);
         let relay = self.relay.locked().take();
-        drop(relay);
+        if let Some(relay) = relay {
+            relay.finish(LONGEST);
+        }
     }
 }
 

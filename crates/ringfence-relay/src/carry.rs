@@ -181,6 +181,7 @@ async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &
         _ => Outcome::Finished,
     };
     let mut is_out = false;
+    let mut is_ending = connection.shared.is_ending.subscribe();
     // Who cannot be written to any more may have said something before; that is still passed on.
     while said.is_none() || !is_out {
         tokio::select! {
@@ -201,6 +202,8 @@ async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &
                 }
                 is_out = true;
             }
+            // The other end says nothing more that anybody would hear.
+            _ = is_ending.wait_for(|is_ending| *is_ending), if is_out => return outcome,
         }
     }
     outcome

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::carry;
 use crate::dial::{self, DialError, Upstream};
@@ -66,7 +66,11 @@ pub(crate) struct Shared {
     pub(crate) events: Arc<dyn Events>,
     pub(crate) pipes: Pipes,
     pub(crate) bytes_out: AtomicU64,
+    /// Nobody is inside any more: what was said is still carried, and nothing else is waited for.
+    pub(crate) is_ending: watch::Sender<bool>,
     connections: AtomicUsize,
+    /// Told with each connection that ends.
+    ended: (Mutex<()>, Condvar),
     resolver: Resolver,
     #[cfg(feature = "inspect")]
     pub(crate) tls: crate::tls::Tls,
@@ -78,6 +82,8 @@ pub(crate) struct Slot(Arc<Shared>);
 impl Drop for Slot {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        let _told = self.0.ended.0.locked();
+        self.0.ended.1.notify_all();
     }
 }
 
@@ -132,7 +138,9 @@ impl Relay {
             events,
             pipes: Pipes::default(),
             bytes_out: AtomicU64::new(0),
+            is_ending: watch::Sender::new(false),
             connections: AtomicUsize::new(0),
+            ended: Default::default(),
         };
         Self { shared: Arc::new(shared), thread: Arc::default() }
     }
@@ -218,6 +226,18 @@ impl Relay {
             Ok(handle) => drop(handle.spawn(task)),
             // Both ends are closed with the task that holds them.
             Err(_) => drop(task),
+        }
+    }
+
+    /// Nobody is inside any more. What was said there is carried to its end, in that time at most.
+    pub fn finish(&self, most: Duration) {
+        self.shared.is_ending.send_replace(true);
+        let deadline = Instant::now() + most;
+        let (lock, changed) = &self.shared.ended;
+        let mut guard = lock.locked();
+        while self.shared.connections.load(Ordering::Relaxed) > 0 {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
+            guard = changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
