@@ -258,6 +258,7 @@ fn change_about(path: &Path, decision: &PathDecision<'_>, access: Access, setup:
     let (flag, key) = match access {
         Access::Write => ("--allow-write", "allowWrite"),
         Access::Read | Access::Execute => ("--allow-read", "allowRead"),
+        Access::Connect => ("--allow-host", "allowedHosts"),
     };
     let allow = || vec![format!("{flag} {}", shell_word(path)), format!("{file}: \"{key}\": [{quoted}]")];
     match decision.outcome {

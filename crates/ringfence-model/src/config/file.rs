@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -332,6 +332,8 @@ pub struct PermanentGrant {
     /// Absolute, or below `~`; taken literally otherwise.
     #[schemars(length(min = 1))]
     pub path: String,
+    #[serde(deserialize_with = "of_a_path")]
+    #[schemars(schema_with = "access_to_a_path")]
     pub access: Access,
     /// True when everything below `path` is granted too.
     #[serde(default)]
@@ -352,6 +354,18 @@ objects_only!(
     PermanentGrant,
 );
 written_as_derived!(PermanentGrant);
+
+/// Hosts are in a list of their own.
+fn of_a_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
+    match Access::deserialize(deserializer)? {
+        Access::Connect => Err(D::Error::custom("a host belongs in `allowedHosts`")),
+        access => Ok(access),
+    }
+}
+
+fn access_to_a_path(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["read", "execute", "write"] })
+}
 
 fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Profile>, D::Error> {
     Profile::deserialize(deserializer).map(Some)

@@ -11,6 +11,7 @@ mod check;
 mod diagnostic;
 pub(crate) mod expand;
 mod grants;
+mod hosts;
 mod load;
 mod merge;
 mod policy;
@@ -32,6 +33,7 @@ pub use grants::{
     Change, add_never_ask, add_permanent_grant, agent_names, never_asked, permanent_grants, provider_named,
     remove_never_ask, revoke_permanent_grant,
 };
+pub use hosts::{HostList, forget_host, is_same_host, keep_host, kept_hosts};
 pub use load::{BadFile, HOME_VARIABLE, LoadOptions, Loaded, load, ringfence_home};
 pub use policy::{PolicyInputs, policy};
 pub use ringfence_model::config::*;

@@ -7,8 +7,8 @@ use ringfence_model::config::{Entry, Mode, PermanentGrant, SandboxConfig, Worksp
 use ringfence_model::environment::DEFAULT_PASS;
 use ringfence_model::sensitive::SENSITIVE_NAMES;
 use ringfence_model::{
-    Environment, Filesystem, Grant, GrantScope, HostRule, NetworkPolicy, PathPattern, PathRule, Policy,
-    RuleLayer, RuleSource,
+    Access, Environment, Filesystem, Grant, GrantScope, HostRule, NetworkPolicy, PathPattern, PathRule,
+    Policy, RuleLayer, RuleSource,
 };
 
 use super::builtin::{BLOCKED_PORTS, Platform, Row};
@@ -60,7 +60,7 @@ pub fn policy(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Policy {
 fn build(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: RuleSource) -> Policy {
     Policy {
         filesystem: filesystem(config, inputs, working_dir),
-        network: network(config),
+        network: network(config, inputs.grants),
         limits: config.limits.clone(),
         environment: environment(config),
     }
@@ -161,7 +161,7 @@ fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: Ru
 
     let mut grants: Vec<Grant> =
         config.grants.iter().filter_map(|grant| permanent(grant, inputs.home)).collect();
-    for grant in inputs.grants {
+    for grant in inputs.grants.iter().filter(|grant| grant.access != Access::Connect) {
         if !grants.contains(grant) {
             grants.push(grant.clone());
         }
@@ -212,19 +212,23 @@ fn permanent(grant: &PermanentGrant, home: &Path) -> Option<Grant> {
     })
 }
 
-fn network(config: &SandboxConfig) -> NetworkPolicy {
-    let rules = |entries: &[Entry]| {
-        entries.iter().filter_map(|entry| HostRule::parse(&entry.text, entry.source.clone()).ok()).collect()
-    };
+fn network(config: &SandboxConfig, grants: &[Grant]) -> NetworkPolicy {
+    fn rules(entries: &[Entry]) -> impl Iterator<Item = HostRule> {
+        entries.iter().filter_map(|entry| HostRule::parse(&entry.text, entry.source.clone()).ok())
+    }
     let strict = config.mode == Mode::Strict;
+    let granted = grants.iter().filter(|grant| grant.access == Access::Connect).filter_map(|grant| {
+        let source = RuleSource::layer(RuleLayer::Grant);
+        HostRule::parse(grant.path.to_str()?, source).ok()
+    });
     // A person who names a port means it, also when it is one of those blocked by default.
     let mut blocked_ports: Vec<u16> =
         BLOCKED_PORTS.into_iter().filter(|port| !config.allowed_ports.contains(port)).collect();
     super::merge::append(&mut blocked_ports, config.blocked_ports.iter().copied());
     NetworkPolicy {
         allow_network: config.allow_network && !strict,
-        allowed_hosts: if strict { vec![] } else { rules(&config.allowed_hosts) },
-        blocked_hosts: rules(&config.blocked_hosts),
+        allowed_hosts: if strict { vec![] } else { rules(&config.allowed_hosts).chain(granted).collect() },
+        blocked_hosts: rules(&config.blocked_hosts).collect(),
         allowed_ports: config.allowed_ports.clone(),
         blocked_ports,
         ask: false,
