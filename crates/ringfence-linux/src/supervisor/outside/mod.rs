@@ -340,7 +340,7 @@ fn denial(host: &Host, port: u16, rule: Option<(String, RuleSource)>) -> Denial 
     Denial {
         operation: Operation::Connect,
         resource: Resource::Host(host.clone(), port),
-        access: Access::Write,
+        access: Access::Connect,
         reason: if rule.is_some() { DenyReason::Denied } else { DenyReason::Unlisted },
         rule,
         missing: false,

