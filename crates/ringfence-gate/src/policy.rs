@@ -200,6 +200,7 @@ mod tests {
     #[test]
     fn a_connection_is_decided_in_order() {
         let mut policy = NetworkPolicy {
+            allow_network: true,
             allowed_hosts: hosts(&[".example.com"]),
             blocked_hosts: hosts(&["bad.example.com"]),
             allowed_ports: vec![443],

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_model::config::Text;
+use ringfence_model::config::HostWord;
 use ringfence_model::{Error, ErrorKind, HostRule, Result, RuleLayer, RuleSource};
 
 use super::grants::{Change, add_to_list, remove_from_list};
@@ -34,9 +34,13 @@ impl HostList {
 /// Adds a host to a list of the user's file, which is made when there is none; comments and order stay. The latest
 /// answer counts: exactly the same host is taken off the other list.
 pub fn keep_host(file: &Path, list: HostList, host: &str) -> Result<Change> {
-    let source = RuleSource::layer(RuleLayer::User);
-    let rule = HostRule::parse(host, source).map_err(|message| Error::new(ErrorKind::Validation, message))?;
-    let host = rule.to_string();
+    let wrong = |message| Error::new(ErrorKind::Validation, message);
+    let host = match HostWord::of(host).map_err(wrong)? {
+        HostWord::Rule => {
+            HostRule::parse(host, RuleSource::layer(RuleLayer::User)).map_err(wrong)?.to_string()
+        }
+        HostWord::Set(_) | HostWord::HostPort(_) => host.to_owned(),
+    };
     forget_host(file, list.other(), &host)?;
     if kept_hosts(file, list)?.iter().any(|known| is_same_host(known, &host)) {
         return Ok(Change::Unchanged);
@@ -47,11 +51,14 @@ pub fn keep_host(file: &Path, list: HostList, host: &str) -> Result<Change> {
 /// The hosts on a list of the user's file, as they are written.
 pub fn kept_hosts(file: &Path, list: HostList) -> Result<Vec<String>> {
     let lists = super::grants::read(file)?;
-    let known = match list {
-        HostList::Allowed => lists.allowed_hosts,
-        HostList::Blocked => lists.blocked_hosts,
-    };
-    Ok(known.unwrap_or_default().into_iter().map(Text::into_string).collect())
+    Ok(match list {
+        HostList::Allowed => {
+            lists.allowed_hosts.iter().flatten().map(|host| host.as_str().to_owned()).collect()
+        }
+        HostList::Blocked => {
+            lists.blocked_hosts.iter().flatten().map(|host| host.as_str().to_owned()).collect()
+        }
+    })
 }
 
 /// Takes exactly this host off a list of the user's file, however it is written there; says how many there were.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use ringfence_model::config::{Entry, Mode, PermanentGrant, SandboxConfig, WorkspaceAccess};
+use ringfence_model::config::{Entry, HostWord, Mode, PermanentGrant, SandboxConfig, WorkspaceAccess};
 use ringfence_model::environment::DEFAULT_PASS;
 use ringfence_model::sensitive::SENSITIVE_NAMES;
 use ringfence_model::{
@@ -14,6 +14,7 @@ use ringfence_model::{
 use super::builtin::{BLOCKED_PORTS, Platform, Row};
 use super::expand::{EnvMap, Expander};
 use super::load::{Loaded, add_built_in};
+use super::sets::{self, Machine};
 
 /// Inputs of a policy besides the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +61,7 @@ pub fn policy(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Policy {
 fn build(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: RuleSource) -> Policy {
     Policy {
         filesystem: filesystem(config, inputs, working_dir),
-        network: network(config, inputs.grants),
+        network: network(config, inputs),
         limits: config.limits.clone(),
         environment: environment(config),
     }
@@ -212,27 +213,36 @@ fn permanent(grant: &PermanentGrant, home: &Path) -> Option<Grant> {
     })
 }
 
-fn network(config: &SandboxConfig, grants: &[Grant]) -> NetworkPolicy {
-    fn rules(entries: &[Entry]) -> impl Iterator<Item = HostRule> {
-        entries.iter().filter_map(|entry| HostRule::parse(&entry.text, entry.source.clone()).ok())
-    }
-    let strict = config.mode == Mode::Strict;
-    let granted = grants.iter().filter(|grant| grant.access == Access::Connect).filter_map(|grant| {
+fn network(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> NetworkPolicy {
+    let machine = Machine::new(inputs.home, inputs.project, inputs.env);
+    let rules = |text: &str, source: &RuleSource| match HostWord::of(text) {
+        Ok(HostWord::Set(name)) => sets::rules(name, &machine, source),
+        _ => HostRule::parse(text, source.clone()).into_iter().collect(),
+    };
+    let allowed = config.allowed_hosts.iter().flat_map(|entry| match entry.rule() {
+        Some(rule) => vec![rule],
+        None => rules(&entry.text, &entry.source),
+    });
+    let blocked = config.blocked_hosts.iter().flat_map(|entry| rules(&entry.text, &entry.source));
+    let granted = inputs.grants.iter().filter(|grant| grant.access == Access::Connect).filter_map(|grant| {
         let source = RuleSource::layer(RuleLayer::Grant);
         HostRule::parse(grant.path.to_str()?, source).ok()
     });
+    let strict = config.mode == Mode::Strict;
     // A person who names a port means it, also when it is one of those blocked by default.
     let mut blocked_ports: Vec<u16> =
         BLOCKED_PORTS.into_iter().filter(|port| !config.allowed_ports.contains(port)).collect();
     super::merge::append(&mut blocked_ports, config.blocked_ports.iter().copied());
     NetworkPolicy {
         allow_network: config.allow_network && !strict,
-        allowed_hosts: if strict { vec![] } else { rules(&config.allowed_hosts).chain(granted).collect() },
-        blocked_hosts: rules(&config.blocked_hosts).collect(),
+        allowed_hosts: if strict { vec![] } else { allowed.chain(granted).collect() },
+        blocked_hosts: blocked.collect(),
         allowed_ports: config.allowed_ports.clone(),
         blocked_ports,
-        ask: false,
-        host_ports: vec![],
+        ask: config.network.ask && !strict,
+        host_ports: if strict { vec![] } else { config.network.host_ports.clone() },
+        max_connections: config.network.max_connections,
+        max_bytes_out: config.network.max_bytes_out,
     }
 }
 

@@ -93,7 +93,8 @@ fn a_host_is_reached_where_the_network_is_allowed_and_no_list_says_otherwise() {
         (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "A.Example.", true),
         (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "a.other", false),
         (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "a example", false),
-        (r#"{ "allowNetwork": false, "allowedHosts": [".example"] }"#, "a.example", false),
+        (r#"{ "allowNetwork": false, "allowedHosts": [".example"] }"#, "a.example", true),
+        (r#"{ "allowNetwork": false, "allowedHosts": [".example:80"] }"#, "a.example", false),
         (r#"{ "allowNetwork": true, "mode": "strict" }"#, "a.example", false),
     ] {
         let world = World::new().user(&settings.replacen('{', r#"{ "provider": "docker","#, 1));
