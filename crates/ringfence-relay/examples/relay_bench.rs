@@ -48,12 +48,14 @@ fn main() {
             let base = rate(streams, is_out, bare);
             let tcp = rate(streams, is_out, through);
             let local = rate(streams, is_out, through_local);
-            println!(
-                "{streams:>2} streams {direction:>3}: bare {base:5.2} GB/s, relay {tcp:5.2} GB/s ({:.2}), \
-                 relay from a local socket {local:5.2} GB/s ({:.2})",
-                tcp / base,
-                local / base,
-            );
+            for (way, rate) in [("bare", base), ("relay", tcp), ("relay, local socket", local)] {
+                println!(
+                    "{streams:>2} streams {direction:>3}: {way:<20} {:5.2} GB/s ({:.2}), {:.2} s of processors for a GB",
+                    rate.gigabytes,
+                    rate.gigabytes / base.gigabytes,
+                    rate.processors,
+                );
+            }
         }
     }
 }
@@ -75,8 +77,15 @@ impl Stream for UnixStream {
     }
 }
 
-/// Gigabytes in a second.
-fn rate<S: Stream>(streams: usize, is_out: bool, open: impl Fn() -> (S, TcpStream)) -> f64 {
+#[derive(Clone, Copy)]
+struct Rate {
+    /// In a second.
+    gigabytes: f64,
+    /// Seconds of all threads for each gigabyte, which says more on a busy machine.
+    processors: f64,
+}
+
+fn rate<S: Stream>(streams: usize, is_out: bool, open: impl Fn() -> (S, TcpStream)) -> Rate {
     let each = ALL / streams / PART;
     let pairs: Vec<_> = (0..streams)
         .map(|_| {
@@ -87,7 +96,7 @@ fn rate<S: Stream>(streams: usize, is_out: bool, open: impl Fn() -> (S, TcpStrea
             (program, host)
         })
         .collect();
-    let since = Instant::now();
+    let (since, spent) = (Instant::now(), processors());
     std::thread::scope(|scope| {
         for (program, host) in pairs {
             if is_out {
@@ -100,8 +109,19 @@ fn rate<S: Stream>(streams: usize, is_out: bool, open: impl Fn() -> (S, TcpStrea
         }
     });
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    let bytes = (each * streams * PART) as f64;
-    bytes / since.elapsed().as_secs_f64() / 1e9
+    let gigabytes = (each * streams * PART) as f64 / 1e9;
+    Rate {
+        gigabytes: gigabytes / since.elapsed().as_secs_f64(),
+        processors: (processors() - spent) / gigabytes,
+    }
+}
+
+/// Seconds that this process has had so far.
+fn processors() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
+    seconds
 }
 
 fn send(mut stream: impl Stream, parts: usize) {

@@ -29,7 +29,7 @@ pub(crate) struct Connection {
     pub(crate) wanted: Wanted,
     address: Option<std::net::SocketAddr>,
     /// When requests are inspected.
-    pub(crate) inspect: Option<Arc<Inspect>>,
+    pub(crate) inspect: Option<Arc<[Inspect]>>,
     pub(crate) out: Flow,
     pub(crate) into: Flow,
     since: Instant,
@@ -39,11 +39,12 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Whether a name that the program used for its peer is the one it may reach. A host that was allowed by its
-    /// address has the names that the policy allows by themselves.
+    /// address has the names that the policy allows by themselves and that are not inspected.
     pub(crate) fn is_allowed(&self, named: &Host) -> bool {
         *named == self.wanted.host
             || matches!(self.wanted.host, Host::Address(_))
                 && matches!(self.shared.decide(named, self.wanted.port), Decision::Allowed(_))
+                && self.shared.inspected(named, self.wanted.port).is_none()
     }
 
     pub(crate) fn refuse(&self, named: Option<&str>, why: String) {

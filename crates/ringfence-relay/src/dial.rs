@@ -86,7 +86,7 @@ pub struct Upstream {
     /// None behind the host's proxy.
     pub(crate) address: Option<SocketAddr>,
     /// When requests are inspected.
-    pub(crate) inspect: Option<Arc<Inspect>>,
+    pub(crate) inspect: Option<Arc<[Inspect]>>,
     pub(crate) slot: Slot,
 }
 

@@ -98,7 +98,7 @@ async fn answer(
         return Ok(refused);
     }
     *request.uri_mut() = within_host(request.uri());
-    requests.complete(request.headers_mut())?;
+    requests.complete(&mut request)?;
     let method = request.method().clone();
     let program = hyper::upgrade::on(&mut request);
     let mut sender = sender.lock().await;

@@ -60,7 +60,7 @@ async fn answer(
     if let Some(refused) = requests.refuse(&request) {
         return Ok(refused);
     }
-    requests.complete(request.headers_mut())?;
+    requests.complete(&mut request)?;
     let method = request.method().clone();
     sender.ready().await?;
     let response = sender.send_request(request).await?;

@@ -7,14 +7,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _};
+use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _, NetworkPolicy};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::carry;
 use crate::dial::{self, DialError, Upstream};
 use crate::events::Events;
-use crate::inspect::Inspect;
+use crate::inspect::{Inspect, Inspected};
 use crate::proxy;
 use crate::pump::Pipes;
 use crate::resolve::Resolver;
@@ -100,9 +100,17 @@ impl Shared {
         self.settings.limits.bytes_out.is_none_or(|most| sent.saturating_add(count) <= most)
     }
 
-    fn inspect_of(&self, rule: &HostRule) -> Option<Arc<Inspect>> {
-        let inspected = self.settings.inspected.iter().find(|inspected| inspected.rule == *rule);
-        inspected.map(|inspected| Arc::new(inspected.inspect.clone()))
+    /// What is allowed of a host that is inspected: by any rule that is about it, also when a wider one that is not
+    /// inspected allows it too.
+    pub(crate) fn inspected(&self, host: &Host, port: u16) -> Option<Arc<[Inspect]>> {
+        let is_about = |inspected: &&Inspected| {
+            let alone =
+                NetworkPolicy { allowed_hosts: vec![inspected.rule.clone()], ..NetworkPolicy::default() };
+            matches!(alone.decide_host(host, port), HostDecision::Allowed(_))
+        };
+        let found = self.settings.inspected.iter().filter(is_about);
+        let all: Vec<_> = found.map(|inspected| inspected.inspect.clone()).collect();
+        (!all.is_empty()).then(|| all.into())
     }
 
     pub(crate) fn decide(&self, host: &Host, port: u16) -> Decision {
@@ -172,7 +180,7 @@ impl Relay {
                 return Err(DialError::Denied { why: format!("port {port} is blocked") });
             }
         };
-        let inspect = rule.as_ref().and_then(|rule| self.shared.inspect_of(rule));
+        let inspect = self.shared.inspected(host, *port);
         if inspect.is_some() && !cfg!(feature = "inspect") {
             let why = format!("requests to {place} are to be inspected, which this build cannot do");
             return Err(DialError::Denied { why });

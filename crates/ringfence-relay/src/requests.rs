@@ -40,18 +40,24 @@ struct Refusal {
 impl Requests {
     pub(crate) fn new(connection: &Arc<Connection>, is_tls: bool) -> Arc<Self> {
         let connection = Arc::clone(connection);
-        let credential = connection.inspect.as_ref().and_then(|inspect| inspect.credential.as_ref());
-        let scrub = credential.filter(|_| is_tls).map(Scrub::new);
+        let inspects = connection.inspect.as_deref().unwrap_or_default();
+        let credentials: Vec<_> = inspects.iter().filter_map(|inspect| inspect.credential.as_ref()).collect();
+        let scrub = (is_tls && !credentials.is_empty()).then(|| Scrub::new(&credentials));
         Arc::new(Self { connection, is_tls, scrub })
     }
 
-    fn inspect(&self) -> Option<&Inspect> {
-        self.connection.inspect.as_deref()
+    /// What allows the request; an error when it is inspected and nothing does.
+    fn inspect<B>(&self, request: &Request<B>) -> Result<Option<&Inspect>, ()> {
+        let Some(inspects) = &self.connection.inspect else { return Ok(None) };
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        let allowing = inspects.iter().find(|inspect| inspect.allows(method, path));
+        allowing.map(Some).ok_or(())
     }
 
     /// A secret goes nowhere but into TLS.
-    fn credential(&self) -> Option<&Credential> {
-        self.inspect().and_then(|inspect| inspect.credential.as_ref()).filter(|_| self.is_tls)
+    fn credential<B>(&self, request: &Request<B>) -> Option<&Credential> {
+        let inspect = self.inspect(request).ok().flatten();
+        inspect.and_then(|inspect| inspect.credential.as_ref()).filter(|_| self.is_tls)
     }
 
     /// The answer to a request that may not be made.
@@ -97,9 +103,9 @@ impl Requests {
             (Some(encoding), None) if encoding.as_bytes().eq_ignore_ascii_case(b"chunked") => {}
             (Some(_), _) => return refuse(format!("a request to {to} in an unusual encoding")),
         }
-        let (method, path) = (request.method().as_str(), request.uri().path());
-        if self.inspect().is_some_and(|inspect| !inspect.allows(method, path)) {
-            let shown = visible_within(&format!("{method} {path}"), LONGEST_SHOWN);
+        if self.inspect(request).is_err() {
+            let shown = format!("{} {}", request.method(), request.uri().path());
+            let shown = visible_within(&shown, LONGEST_SHOWN);
             return refuse(format!("{shown} is not among the requests to {to} that are allowed"));
         }
         Ok(())
@@ -119,9 +125,14 @@ impl Requests {
     }
 
     /// What a request that may be made needs besides.
-    pub(crate) fn complete(&self, headers: &mut HeaderMap) -> Result<(), Failure> {
-        leave_out_http2(headers);
-        let Some(credential) = self.credential() else { return Ok(()) };
+    pub(crate) fn complete<B>(&self, request: &mut Request<B>) -> Result<(), Failure> {
+        let is_inspected = self.connection.inspect.is_some();
+        leave_out_changes(
+            request.headers_mut(),
+            if is_inspected { may_be_inspected } else { may_be_carried },
+        );
+        let Some(credential) = self.credential(request) else { return Ok(()) };
+        let headers = request.headers_mut();
         let name = HeaderName::from_bytes(credential.header.as_bytes())?;
         let has_placeholder = |value: &HeaderValue| {
             !credential.placeholder.is_empty()
@@ -172,15 +183,24 @@ fn answer(status: StatusCode, text: String) -> Response<Body> {
     response
 }
 
-/// Nobody changes to HTTP/2 here, whose requests would not be looked at. Who asks for it does without.
-fn leave_out_http2(headers: &mut HeaderMap) {
-    let asks = |value: &HeaderValue| {
-        let value = value.to_str().unwrap_or_default();
-        value.split(',').any(|one| one.trim().to_ascii_lowercase().starts_with("h2"))
+/// Nobody changes to a protocol in which requests would not be looked at. Who asks for it does without.
+fn leave_out_changes(headers: &mut HeaderMap, may_be: fn(&str) -> bool) {
+    let is_fine = |value: &HeaderValue| {
+        let value = value.to_str().unwrap_or("tls").to_ascii_lowercase();
+        value.split(',').all(|one| may_be(one.trim()))
     };
-    if headers.get_all(UPGRADE).iter().any(asks) {
+    if !headers.get_all(UPGRADE).iter().all(is_fine) {
         headers.remove(UPGRADE);
         headers.remove(CONNECTION);
         headers.remove(HeaderName::from_static("http2-settings"));
     }
+}
+
+/// Not another HTTP, and not TLS, whose names would not be looked at.
+fn may_be_carried(protocol: &str) -> bool {
+    !["h2", "h3", "http", "tls"].iter().any(|other| protocol.starts_with(other))
+}
+
+fn may_be_inspected(protocol: &str) -> bool {
+    protocol == "websocket"
 }

@@ -15,35 +15,25 @@ const SHORTEST_PART: usize = 8;
 /// What is looked for, and what is put in its place.
 #[derive(Clone)]
 pub(crate) struct Scrub {
-    /// Longer ones first. None is empty.
-    secrets: Vec<Vec<u8>>,
-    placeholder: Vec<u8>,
+    /// Each with what is put in its place. Longer ones first; none is empty.
+    secrets: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Scrub {
-    pub(crate) fn new(credential: &Credential) -> Self {
-        let value = credential.value.as_str();
-        let mut plain = vec![value];
-        // `Bearer …`, `token …`.
-        plain.extend(
-            value.split_once(' ').map(|(_, part)| part.trim()).filter(|part| part.len() >= SHORTEST_PART),
-        );
-        let mut secrets: Vec<Vec<u8>> = Vec::new();
-        for secret in plain {
-            secrets.push(secret.as_bytes().to_vec());
-            secrets.push(in_a_url(secret));
-            secrets.push(secret.replace('\\', "\\\\").replace('"', "\\\"").replace('/', "\\/").into_bytes());
-            secrets.push(secret.replace('\\', "\\\\").replace('"', "\\\"").into_bytes());
+    pub(crate) fn new(credentials: &[&Credential]) -> Self {
+        let mut secrets: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for credential in credentials {
+            let spellings = spellings(&credential.value).into_iter();
+            secrets.extend(spellings.map(|secret| (secret, credential.placeholder.clone().into_bytes())));
         }
-        secrets.retain(|secret| !secret.is_empty());
-        secrets.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-        secrets.dedup();
-        Self { secrets, placeholder: credential.placeholder.clone().into_bytes() }
+        secrets.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        secrets.dedup_by(|(one, _), (other, _)| one == other);
+        Self { secrets }
     }
 
     /// Whether what is scrubbed is as long as before.
     pub(crate) fn keeps_lengths(&self) -> bool {
-        self.secrets.iter().all(|secret| secret.len() == self.placeholder.len())
+        self.secrets.iter().all(|(secret, placeholder)| secret.len() == placeholder.len())
     }
 
     pub(crate) fn headers(&self, headers: &mut HeaderMap) {
@@ -62,18 +52,17 @@ impl Scrub {
         let mut at = 0;
         while at < from.len() {
             let rest = &from[at..];
-            if let Some(secret) = self.secrets.iter().find(|secret| rest.starts_with(secret)) {
-                // A longer one may be about to come.
-                let longer = |other: &&Vec<u8>| other.len() > rest.len() && other.starts_with(rest);
-                if is_last || !self.secrets.iter().any(|other| longer(&other)) {
-                    to.extend_from_slice(&self.placeholder);
-                    at += secret.len();
-                    continue;
-                }
-            }
-            let may_begin = |secret: &Vec<u8>| secret.len() > rest.len() && secret.starts_with(rest);
-            if !is_last && self.secrets.iter().any(may_begin) {
+            let may_come = |(secret, _): &(Vec<u8>, _)| secret.len() > rest.len() && secret.starts_with(rest);
+            // Also when a shorter one is there already.
+            if !is_last && self.secrets.iter().any(may_come) {
                 break;
+            }
+            if let Some((secret, placeholder)) =
+                self.secrets.iter().find(|(secret, _)| rest.starts_with(secret))
+            {
+                to.extend_from_slice(placeholder);
+                at += secret.len();
+                continue;
             }
             let next = self.next_start(&rest[1..]).map_or(rest.len(), |next| next + 1);
             to.extend_from_slice(&rest[..next]);
@@ -84,8 +73,23 @@ impl Scrub {
 
     /// Where a secret could begin.
     fn next_start(&self, bytes: &[u8]) -> Option<usize> {
-        bytes.iter().position(|byte| self.secrets.iter().any(|secret| secret[0] == *byte))
+        bytes.iter().position(|byte| self.secrets.iter().any(|(secret, _)| secret[0] == *byte))
     }
+}
+
+/// The whole value and its part after a scheme (`Bearer …`), as they stand in texts, in JSON and in addresses.
+fn spellings(value: &str) -> Vec<Vec<u8>> {
+    let part = value.split_once(' ').map(|(_, part)| part.trim()).filter(|part| part.len() >= SHORTEST_PART);
+    let mut all = Vec::new();
+    for secret in [Some(value), part].into_iter().flatten() {
+        let in_json = secret.replace('\\', "\\\\").replace('"', "\\\"");
+        all.push(in_json.replace('/', "\\/").into_bytes());
+        all.push(in_json.into_bytes());
+        all.push(in_a_url(secret));
+        all.push(secret.as_bytes().to_vec());
+    }
+    all.retain(|secret| !secret.is_empty());
+    all
 }
 
 /// As browsers and libraries write it.
@@ -178,11 +182,11 @@ mod tests {
     use super::*;
 
     fn scrub(value: &str, placeholder: &str) -> Scrub {
-        Scrub::new(&Credential {
+        Scrub::new(&[&Credential {
             header: "authorization".to_owned(),
             value: value.to_owned(),
             placeholder: placeholder.to_owned(),
-        })
+        }])
     }
 
     fn through(scrub: &Scrub, parts: &[&[u8]]) -> String {

@@ -187,14 +187,18 @@ fn a_change_that_was_not_agreed_to_is_none() {
 }
 
 #[test]
-fn nobody_changes_to_http2() {
-    let (rig, server) = (rig(&ALLOWED), listener());
-    let (mut program, mut other) = open(&rig, &server);
-    let request = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
-                   HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
-    program.write_all(request.as_bytes()).unwrap();
-    let head = head_of(&mut other).to_ascii_lowercase();
-    assert!(!head.contains("upgrade") && !head.contains("http2"), "{head}");
+fn nobody_changes_to_what_is_not_looked_at() {
+    for protocol in ["h2c", "H2C", "websocket, h2c", "TLS/1.2", "HTTP/2.0"] {
+        let (rig, server) = (rig(&ALLOWED), listener());
+        let (mut program, mut other) = open(&rig, &server);
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {protocol}\r\n\
+             HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+        );
+        program.write_all(request.as_bytes()).unwrap();
+        let head = head_of(&mut other).to_ascii_lowercase();
+        assert!(head.starts_with("get /") && !head.contains("upgrade") && !head.contains("http2"), "{head}");
+    }
 }
 
 #[test]

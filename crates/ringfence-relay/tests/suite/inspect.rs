@@ -39,6 +39,11 @@ pub(crate) fn credential() -> Option<Credential> {
 }
 
 pub(crate) fn site(inspect: Inspect, protocols: &[&[u8]]) -> Site {
+    let inspected = [("a.example", inspect.clone()), ("b.example", inspect)];
+    site_with(&["a.example", "b.example", "127.0.0.1"], &inspected, protocols)
+}
+
+fn site_with(allowed: &[&str], inspected: &[(&str, Inspect)], protocols: &[&[u8]]) -> Site {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -52,11 +57,11 @@ pub(crate) fn site(inspect: Inspect, protocols: &[&[u8]]) -> Site {
         .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
         .unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-    let rig = rig_with(&["a.example", "b.example", "127.0.0.1"], "echo 127.0.0.1", |settings| {
-        let rule = |text: &str| rules(&[text]).remove(0);
-        settings.inspected = ["a.example", "b.example"]
-            .map(|host| Inspected { rule: rule(host), inspect: inspect.clone() })
-            .into();
+    let rig = rig_with(allowed, "echo 127.0.0.1", |settings| {
+        let inspected = inspected
+            .iter()
+            .map(|(host, inspect)| Inspected { rule: rules(&[host]).remove(0), inspect: inspect.clone() });
+        settings.inspected = inspected.collect();
         let roots = settings.resolver.with_file_name("roots.pem");
         std::fs::write(&roots, issuer.pem()).unwrap();
         settings.roots = vec![roots];
@@ -280,4 +285,47 @@ fn large_bodies_and_changes_of_protocol_pass() {
         assert_eq!(&said, b"\x81\0hi");
     });
     site.rig.told.nothing_was_refused();
+}
+
+#[test]
+fn a_wider_rule_is_no_way_around_one_that_is_inspected() {
+    let inspected = [("a.example", get_only(&["/v1"], None))];
+    let site = site_with(&["a.example", ".example", "127.0.0.1"], &inspected, &[b"http/1.1"]);
+    let (seen, got) = site.exchange("GET /v2 HTTP/1.1\r\nHost: a.example\r\n\r\n", &[]);
+    assert!(seen.is_empty() && got.starts_with("HTTP/1.1 403"), "{got}");
+    // Neither is its address.
+    let mut program = site.rig.tcp("127.0.0.1", &site.listener);
+    let mut server = accept(&site.listener);
+    program.write_all(b"GET /v2 HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+    assert!(head_of(&mut program).starts_with("HTTP/1.1 403"));
+    assert_eq!(server.read(&mut [0]).unwrap_or(0), 0);
+}
+
+#[test]
+fn each_rule_has_its_own_requests_and_its_own_credential() {
+    let other = Credential {
+        header: "x-key".to_owned(),
+        value: "another-very-secret".to_owned(),
+        placeholder: "OTHER".to_owned(),
+    };
+    let inspected =
+        [("a.example", get_only(&["/1"], credential())), ("a.example", get_only(&["/2"], Some(other)))];
+    for (path, want, not) in [("/1", SECRET, "x-key"), ("/2", "another-very-secret", "authorization")] {
+        let site = site_with(&["a.example", "127.0.0.1"], &inspected, &[b"http/1.1"]);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nA: {SECRET}\r\nB: another-very-secret\r\nContent-Length: 0\r\n\r\n");
+        let (seen, got) = site.exchange(&request, &[answer.as_bytes()]);
+        assert!(seen.contains(want) && !seen.contains(not), "{seen}");
+        assert!(got.contains("A: RINGFENCE_TOKEN") && got.contains("B: OTHER"), "{got}");
+    }
+}
+
+#[test]
+fn only_a_websocket_is_changed_to() {
+    let site = site(get_only(&[], None), &[b"http/1.1"]);
+    let request = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n";
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let (seen, _) = site.exchange(request, &[answer]);
+    assert!(seen.starts_with("GET /") && !seen.to_ascii_lowercase().contains("upgrade"), "{seen}");
 }
