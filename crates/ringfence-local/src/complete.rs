@@ -102,6 +102,11 @@ pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Res
         )
         .hint("remove allowNetwork, or use a provider with a network"));
     }
+    if let Some(rule) = policy.network.allowed_hosts.iter().find(|rule| rule.inspect.is_some()) {
+        let message = format!("allowedHosts: what is said to {rule} cannot be looked at yet");
+        return Err(Error::new(ErrorKind::SandboxDenied, message)
+            .hint("allow the host without methods, paths and credential, or not at all"));
+    }
     refuse_write_quotas(&policy.limits)?;
     refuse_too_little_memory(&policy.limits)?;
     if cwd.parent().is_none() {

@@ -21,6 +21,10 @@ pub(crate) fn of(policy: &NetworkPolicy, host: &Host) -> Option<Arc<dyn Outside>
     }
     let mut settings = Settings::new(policy.clone());
     settings.proxy = proxy(host);
+    settings.limits.bytes_out = policy.max_bytes_out;
+    if let Some(most) = policy.max_connections {
+        settings.limits.connections = usize::try_from(most).unwrap_or(usize::MAX);
+    }
     if let Some(resolver) = resolver(host) {
         settings.resolver = resolver;
     }
