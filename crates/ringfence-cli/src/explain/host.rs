@@ -70,7 +70,8 @@ pub(super) fn explain(text: &str, args: &Explain) -> Result<ExitCode> {
     if args.json {
         output::print_json(&explained)?;
     } else {
-        output::print(&explained.text(args.host.is_none()))?;
+        let name = args.path.as_ref().map(|_| text).filter(|text| !text.contains(':'));
+        output::print(&explained.text(name))?;
     }
     Ok(ExitCode::from(u8::from(explained.verdict != Verdict::Allowed)))
 }
@@ -92,14 +93,14 @@ fn judged<'a>(network: &'a NetworkPolicy, host: &Host, port: u16, setup: &Setup)
     } else {
         match network.decide_host(host, port) {
             HostDecision::Allowed(rule) => (Verdict::Allowed, Some(rule), format!("allowed by {}", by(rule))),
-            HostDecision::Ask => {
-                (Verdict::Asked, None, "in no list; a person is asked (network.ask)".to_owned())
-            }
             HostDecision::Denied(Some(rule)) => {
                 (Verdict::Denied, Some(rule), format!("blocked by {}", by(rule)))
             }
-            HostDecision::Denied(None) if is_own => {
+            HostDecision::Ask | HostDecision::Denied(None) | HostDecision::DeniedPort if is_own => {
                 (Verdict::Denied, None, "inside, the loopback is the sandbox's own".to_owned())
+            }
+            HostDecision::Ask => {
+                (Verdict::Asked, None, "in no list; a person is asked (network.ask)".to_owned())
             }
             HostDecision::Denied(None) => (Verdict::Denied, None, "no rule allows it".to_owned()),
             HostDecision::DeniedPort => {
@@ -126,7 +127,7 @@ fn judged<'a>(network: &'a NetworkPolicy, host: &Host, port: u16, setup: &Setup)
 }
 
 impl Explained<'_> {
-    fn text(&self, is_guessed: bool) -> String {
+    fn text(&self, name: Option<&str>) -> String {
         let palette = Palette::of_stdout();
         let (tone, word) = match self.verdict {
             Verdict::Allowed => (Tone::Good, "allowed"),
@@ -140,8 +141,8 @@ impl Explained<'_> {
         for change in &self.change {
             let _ = writeln!(text, "  change: {}", one_line(change));
         }
-        if is_guessed {
-            let _ = writeln!(text, "  path:   a file of that name is ./{}", one_line(&self.host));
+        if let Some(name) = name {
+            let _ = writeln!(text, "  path:   a file of that name is ./{}", one_line(name));
         }
         text
     }

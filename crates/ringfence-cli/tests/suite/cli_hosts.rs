@@ -100,3 +100,23 @@ fn sets_are_listed_with_where_they_were_found() {
     let shown = room.run(&["config", "show", "--json"]).expect(0).json();
     assert_eq!(shown["allowedHosts"], serde_json::json!(["npm"]));
 }
+
+#[test]
+fn a_tool_is_asked_outside_before_the_command_runs_inside() {
+    let mut room = Room::new();
+    if !room.has_fence() {
+        return;
+    }
+    for (place, host) in [(room.home.join("bin"), "npm.example"), (room.project.join("bin"), "evil.example")]
+    {
+        let tool = room.write(place.join("npm"), &format!("#!/bin/sh\necho https://{host}/\n"));
+        std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let [of_project, of_user] =
+        [&room.project, &room.home].map(|place| place.join("bin").display().to_string());
+    room.env = vec![("PATH".to_owned(), format!("{of_project}:{of_user}:/usr/bin:/bin"))];
+    let ran = room.run(&["run", "--allow-host", "npm", "--", "echo", "here"]).expect(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("here\n", ""));
+    room.run(&["explain", "--allow-host", "npm", "npm.example"]).expect(0);
+    room.run(&["explain", "--allow-host", "npm", "evil.example"]).expect(1);
+}
