@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::inspect::Inspect;
+use crate::proxy::Proxy;
 use crate::relay::{Slot, Wanted};
 
 /// How long an address is tried alone before the next one is tried beside it.
@@ -71,6 +72,8 @@ pub struct Upstream {
     pub(crate) address: Option<SocketAddr>,
     /// When requests are inspected.
     pub(crate) inspect: Option<Arc<[Inspect]>>,
+    /// When it is connected to a proxy, which takes requests.
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) slot: Slot,
 }
 

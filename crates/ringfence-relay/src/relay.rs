@@ -121,6 +121,11 @@ impl Shared {
     }
 }
 
+/// Whether nobody but this machine says where it is.
+fn is_local(host: &Host) -> bool {
+    is_this_machine(host) || matches!(host, Host::Name(name) if name.ends_with(".localhost"))
+}
+
 fn is_this_machine(host: &Host) -> bool {
     match host {
         Host::Name(name) => name == "localhost",
@@ -186,7 +191,7 @@ impl Relay {
         }
         let failed = |error| DialError::Connect { host: place.clone(), error };
         let way = self.shared.settings.proxy.way_to(host, *port);
-        if !is_this_machine(host)
+        if !is_local(host)
             && let Some(proxy) = way.map_err(|why| DialError::Proxy { why })?
         {
             if let Host::Address(address) = host {
@@ -197,15 +202,21 @@ impl Relay {
             let (socket, _) = dial::connect(&addresses, proxy.port, deadline).map_err(|error| {
                 DialError::Proxy { why: format!("{} cannot be reached: {error}", proxy.host) }
             })?;
+            let wanted = wanted.clone();
+            if *port == 80 {
+                // Proxies make tunnels to a few ports, and to this one mostly not; they take its requests.
+                return Ok(Upstream { socket, wanted, address: None, inspect, proxy: Some(proxy), slot });
+            }
             let socket = proxy::tunnel(socket, &proxy, host, *port, deadline)
                 .map_err(|why| DialError::Proxy { why })?;
-            return Ok(Upstream { socket, wanted: wanted.clone(), address: None, inspect, slot });
+            return Ok(Upstream { socket, wanted, address: None, inspect, proxy: None, slot });
         }
         let addresses = self.shared.resolver.look_up(host)?;
         let vetted = self.vetted(wanted, rule.as_ref(), &addresses)?;
         let (socket, address) =
             dial::connect(&vetted, *port, Instant::now() + limits.connect).map_err(failed)?;
-        Ok(Upstream { socket, wanted: wanted.clone(), address: Some(address), inspect, slot })
+        let (wanted, address) = (wanted.clone(), Some(address));
+        Ok(Upstream { socket, wanted, address, inspect, proxy: None, slot })
     }
 
     /// The authority that programs must trust for hosts that are inspected. It lives as long as this relay. None where

@@ -17,6 +17,8 @@ const SHORTEST_PART: usize = 8;
 pub(crate) struct Scrub {
     /// Each with what is put in its place. Longer ones first; none is empty.
     secrets: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether one begins with that byte.
+    begins: [bool; 256],
 }
 
 impl Scrub {
@@ -28,7 +30,11 @@ impl Scrub {
         }
         secrets.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         secrets.dedup_by(|(one, _), (other, _)| one == other);
-        Self { secrets }
+        let mut begins = [false; 256];
+        for (secret, _) in &secrets {
+            begins[usize::from(secret[0])] = true;
+        }
+        Self { secrets, begins }
     }
 
     /// Whether what is scrubbed is as long as before.
@@ -73,7 +79,7 @@ impl Scrub {
 
     /// Where a secret could begin.
     fn next_start(&self, bytes: &[u8]) -> Option<usize> {
-        bytes.iter().position(|byte| self.secrets.iter().any(|(secret, _)| secret[0] == *byte))
+        bytes.iter().position(|byte| self.begins[usize::from(*byte)])
     }
 }
 
