@@ -18,7 +18,8 @@ pub(crate) use agents::{Approve, Deny};
 #[cfg(all(feature = "mcp", target_os = "linux"))]
 pub(crate) use agents::{Client, InstallMcp, Mcp, McpCommand};
 pub(crate) use inspect::{
-    Check, CheckConfig, Completions, Config, ConfigCommand, ConfigPath, Doctor, Explain, ShowConfig,
+    Check, CheckConfig, Completions, Config, ConfigCommand, ConfigPath, ConfigSets, Doctor, Explain,
+    ShowConfig,
 };
 pub(crate) use live::{Session, Shell};
 pub(crate) use records::{AddGrant, Format, Grants, GrantsCommand, ListGrants, Log, RevokeGrant, Violations};
@@ -89,7 +90,7 @@ pub(crate) enum Command {
     Deny(Deny),
     /// Try what this machine can enforce; say what is missing and how to get it
     Doctor(Box<Doctor>),
-    /// Say what may be done to a path inside, or where a session works, and which rule says so
+    /// Say what may be done to a path or a host inside, or where a session works, and which rule says so
     Explain(Box<Explain>),
     /// Judge a command or code without running it: allow, ask or deny, and why
     Check(Check),
@@ -137,6 +138,15 @@ pub(crate) struct Sandbox {
     /// Refuse this path or pattern, whatever allows it
     #[arg(long, value_name = "PATH")]
     pub(crate) deny: Vec<String>,
+    /// Let this host be reached: a name, *.below, .domain, an address, with :port; a set such as npm; or host-port:5432
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// Refuse this host or set, whatever allows it
+    #[arg(long, value_name = "HOST")]
+    pub(crate) block_host: Vec<String>,
+    /// Ask about hosts that are in no list
+    #[arg(long)]
+    pub(crate) ask_hosts: bool,
     /// How exactly refusals are reported
     #[arg(long, value_name = "LEVEL")]
     pub(crate) precision: Option<Precision>,

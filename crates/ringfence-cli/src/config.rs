@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ringfence::config::sets::Machine;
 use ringfence::config::{self, Diagnostic, DiagnosticKind, Severity, Shown};
 use ringfence::manager::built_in;
 use ringfence::model::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
-use crate::args::{CheckConfig, Config, ConfigCommand, ConfigPath, ShowConfig};
+use crate::args::{CheckConfig, Config, ConfigCommand, ConfigPath, ConfigSets, ShowConfig};
 use crate::output::{self, Palette, Table, Tone, one_line};
 use crate::places::Places;
 use crate::{report, settings};
@@ -24,8 +25,37 @@ pub(crate) fn config(args: &Config) -> Result<ExitCode> {
             output::print_json(&config::schema())?;
             Ok(ExitCode::SUCCESS)
         }
+        ConfigCommand::Sets(args) => sets(args),
         ConfigCommand::Path(args) => path(args),
     }
+}
+
+fn sets(args: &ConfigSets) -> Result<ExitCode> {
+    let places = Places::find(None)?;
+    let sets = config::sets::all(&Machine::new(&places.home, &places.project, &places.env));
+    if args.json {
+        output::print_json(&sets)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(&["SET", "HOST", "FROM"]);
+    for set in sets {
+        if set.hosts.is_empty() {
+            table.row([
+                (Tone::Quiet, set.name.to_owned()),
+                (Tone::Quiet, "-".to_owned()),
+                (Tone::Quiet, format!("nothing here ({})", set.about)),
+            ]);
+        }
+        for found in set.hosts {
+            table.row([
+                (Tone::Strong, set.name.to_owned()),
+                (Tone::Plain, found.host),
+                (Tone::Quiet, found.from),
+            ]);
+        }
+    }
+    table.print()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn check(args: &CheckConfig) -> Result<ExitCode> {

@@ -1,5 +1,6 @@
-//! `ringfence explain`: what the fence would do about one path, and why.
+//! `ringfence explain`: what the fence would do about one path or host, and why.
 
+mod host;
 mod links;
 mod session;
 
@@ -26,6 +27,9 @@ use links::Link;
 pub(crate) fn explain(args: &Explain) -> Result<ExitCode> {
     if let Some(key) = &args.session {
         return session::explain(key, &args.sandbox, args.json);
+    }
+    if let Some(host) = host::meant(args) {
+        return host::explain(&host, args);
     }
     let setup = load(&args.sandbox)?;
     let places = Places::find(args.sandbox.project.as_deref())?;
@@ -258,6 +262,7 @@ fn change_about(path: &Path, decision: &PathDecision<'_>, access: Access, setup:
     let (flag, key) = match access {
         Access::Write => ("--allow-write", "allowWrite"),
         Access::Read | Access::Execute => ("--allow-read", "allowRead"),
+        Access::Connect => ("--allow-host", "allowedHosts"),
     };
     let allow = || vec![format!("{flag} {}", shell_word(path)), format!("{file}: \"{key}\": [{quoted}]")];
     match decision.outcome {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence::config::{self, Change};
+use ringfence::config::{self, Change, HostList};
 use ringfence::ledger::{GrantId, GrantSet, Granted, Ledger, now_ms};
 use ringfence::model::config::PermanentGrant;
 use ringfence::model::{Access, Error, ErrorKind, GrantScope, Result};
@@ -30,7 +30,7 @@ pub(crate) fn grants(args: &Grants) -> Result<ExitCode> {
 struct Held {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<GrantId>,
-    /// Absolute.
+    /// Absolute, or a host.
     path: PathBuf,
     access: Access,
     recursive: bool,
@@ -50,16 +50,21 @@ struct Held {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Never {
-    /// Absolute, or an address.
+    /// Absolute, or an address or host.
     path: String,
     never_ask: bool,
+    /// `connect`, for a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access: Option<Access>,
     file: PathBuf,
 }
 
 fn never(places: &Places) -> Result<Vec<Never>> {
     let file = places.user_file();
-    let list = config::never_asked(&file)?;
-    Ok(list.into_iter().map(|path| Never { path, never_ask: true, file: file.clone() }).collect())
+    let paths = config::never_asked(&file)?.into_iter().map(|path| (path, None));
+    let hosts = config::kept_hosts(&file, HostList::Blocked)?.into_iter();
+    let all = paths.chain(hosts.map(|host| (host, Some(Access::Connect))));
+    Ok(all.map(|(path, access)| Never { path, never_ask: true, access, file: file.clone() }).collect())
 }
 
 fn held(places: &Places) -> Result<Vec<Held>> {
@@ -90,6 +95,24 @@ fn held(places: &Places) -> Result<Vec<Held>> {
             file: Some(file.clone()),
         });
     }
+    held.extend(config::kept_hosts(&file, HostList::Allowed)?.into_iter().map(|host| {
+        let path = PathBuf::from(host);
+        let known = recorded.iter().find(|granted| {
+            let known = &granted.grant;
+            known.scope == GrantScope::Permanent && known.access == Access::Connect && known.path == path
+        });
+        Held {
+            id: known.map(|granted| granted.id),
+            path,
+            access: Access::Connect,
+            recursive: false,
+            scope: GrantScope::Permanent,
+            created_ms: known.map(|granted| granted.created_ms),
+            session_key: None,
+            project: None,
+            file: Some(file.clone()),
+        }
+    }));
     let sessions = recorded.into_iter().filter(|granted| granted.grant.scope == GrantScope::Session);
     held.extend(sessions.map(|Granted { id, created_ms, grant, session_key, project, .. }| Held {
         id: Some(id),
@@ -151,9 +174,21 @@ fn list(args: &ListGrants) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn add_host(places: &Places, host: &str) -> Result<ExitCode> {
+    let file = places.user_file();
+    match config::keep_host(&file, HostList::Allowed, host)? {
+        Change::Written => report::say(&format!("granted: connect to {host} ({})", file.display())),
+        Change::Unchanged => report::say(&format!("it is granted already ({})", file.display())),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn add(args: &AddGrant) -> Result<ExitCode> {
     let places = Places::find(None)?;
-    let path = places.absolute(&args.path);
+    if let Some(host) = &args.host {
+        return add_host(&places, host);
+    }
+    let path = places.absolute(args.path.as_deref().unwrap_or(Path::new(".")));
     let path = path.canonicalize().map_err(|error| {
         Error::new(ErrorKind::NotFound, format!("there is nothing at {}", path.display())).caused_by(error)
     })?;
@@ -184,15 +219,24 @@ fn revoke(args: &RevokeGrant) -> Result<ExitCode> {
     let (resolved, same) = (path.canonicalize().ok(), path.clone());
     let is_meant = |grant: &Held| match id {
         Some(id) => grant.id == Some(id),
+        None if grant.access == Access::Connect => {
+            config::is_same_host(&grant.path.to_string_lossy(), &args.which)
+        }
         None => grant.path == same || Some(&grant.path) == resolved.as_ref(),
     };
     let meant: Vec<Held> = held(&places)?.into_iter().filter(is_meant).collect();
     let asked_again: Vec<Never> = never(&places)?
         .into_iter()
-        .filter(|never| never.path == args.which || places.absolute(Path::new(&never.path)) == same)
+        .filter(|never| match never.access {
+            Some(_) => config::is_same_host(&never.path, &args.which),
+            None => never.path == args.which || places.absolute(Path::new(&never.path)) == same,
+        })
         .collect();
     for never in &asked_again {
-        config::remove_never_ask(&never.file, &never.path)?;
+        match never.access {
+            Some(_) => config::forget_host(&never.file, HostList::Blocked, &never.path)?,
+            None => config::remove_never_ask(&never.file, &never.path)?,
+        };
         output::print(&format!("asked about again: {}\n", output::one_line(&never.path)))?;
     }
     if meant.is_empty() && !asked_again.is_empty() {
@@ -203,13 +247,18 @@ fn revoke(args: &RevokeGrant) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     for grant in meant {
-        if let Some(file) = &grant.file {
-            take_out(&places, file, &grant.path)?;
+        match &grant.file {
+            Some(file) if grant.access == Access::Connect => {
+                config::forget_host(file, HostList::Allowed, &grant.path.to_string_lossy())?;
+            }
+            Some(file) => take_out(&places, file, &grant.path)?,
+            None => {}
         }
         if let Some(id) = grant.id {
             Ledger::open(&places.ledger_file())?.revoke_grant(id, now_ms())?;
         }
-        output::print(&format!("no longer granted: {} of {}\n", grant.access, grant.path.display()))?;
+        let of = if grant.access == Access::Connect { "to" } else { "of" };
+        output::print(&format!("no longer granted: {} {of} {}\n", grant.access, grant.path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ringfence::config;
-use ringfence::model::config::ConfigFile;
+use ringfence::model::config::{BlockedHost, ConfigFile, HostSetting};
 use ringfence::model::{Access, DenyReason, Error, ErrorKind, PathOutcome, PathPattern, Result};
 use ringfence::setup::Setup;
 use serde_json::{Map, Value, json};
@@ -76,6 +76,23 @@ pub(crate) fn load(args: &Sandbox, mut settings: Map<String, Value>) -> Result<S
         if !paths.is_empty() {
             set(key, Value::Array(absolute(paths)));
         }
+    }
+    let wrong = |option: &str, text: &str, why: String| {
+        Error::new(ErrorKind::Validation, format!("{option} {text}: {why}"))
+    };
+    for text in &args.allow_host {
+        HostSetting::parse(text).map_err(|why| wrong("--allow-host", text, why))?;
+    }
+    for text in &args.block_host {
+        BlockedHost::parse(text).map_err(|why| wrong("--block-host", text, why))?;
+    }
+    for (key, hosts) in [("allowedHosts", &args.allow_host), ("blockedHosts", &args.block_host)] {
+        if !hosts.is_empty() {
+            set(key, json!(hosts));
+        }
+    }
+    if args.ask_hosts {
+        set("network", json!({ "ask": true }));
     }
     let call: ConfigFile = if settings.is_empty() {
         ConfigFile::default()

@@ -8,6 +8,7 @@ mod suite {
     pub(crate) mod cli_explain;
     pub(crate) mod cli_grants;
     pub(crate) mod cli_help;
+    mod cli_hosts;
     mod cli_options;
     pub(crate) mod cli_records;
     pub(crate) mod cli_sandboxes;

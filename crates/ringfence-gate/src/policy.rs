@@ -155,14 +155,19 @@ pub fn decide_tool(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_model::PathRule;
+    use ringfence_model::{HostRule, PathRule, RuleLayer, RuleSource};
+
+    fn hosts(texts: &[&str]) -> Vec<HostRule> {
+        let source = RuleSource::layer(RuleLayer::User);
+        texts.iter().map(|text| HostRule::parse(text, source.clone()).unwrap()).collect()
+    }
 
     #[test]
     fn hosts_match_by_name_or_domain_and_blocked_come_first() {
         let policy = NetworkPolicy {
             allow_network: true,
-            allowed_hosts: vec!["example.com".into(), ".rust-lang.org".into()],
-            blocked_hosts: vec!["evil.rust-lang.org".into()],
+            allowed_hosts: hosts(&["example.com", ".rust-lang.org"]),
+            blocked_hosts: hosts(&["evil.rust-lang.org"]),
             blocked_ports: BLOCKED_PORTS.into(),
             ..NetworkPolicy::default()
         };
@@ -195,17 +200,18 @@ mod tests {
     #[test]
     fn a_connection_is_decided_in_order() {
         let mut policy = NetworkPolicy {
-            allowed_hosts: vec![".example.com".into()],
-            blocked_hosts: vec!["bad.example.com".into()],
+            allow_network: true,
+            allowed_hosts: hosts(&[".example.com"]),
+            blocked_hosts: hosts(&["bad.example.com"]),
             allowed_ports: vec![443],
             blocked_ports: vec![22],
             ..NetworkPolicy::default()
         };
         let reason =
             |policy: &NetworkPolicy, host, port| check_network(policy, host, port).unwrap_err().reason;
+        let empty = NetworkPolicy { blocked_ports: vec![22], ..NetworkPolicy::default() };
         // Each of these would also be refused by what comes later.
-        assert_eq!(reason(&policy, "bad.example.com", 22), "there is no network");
-        policy.allow_network = true;
+        assert_eq!(reason(&empty, "bad.example.com", 22), "there is no network");
         assert_eq!(reason(&policy, "bad.example.com", 22), "bad.example.com is blocked by `bad.example.com`");
         assert_eq!(reason(&policy, "else.org", 22), "else.org is not on the list of allowed hosts");
         policy.allowed_ports.push(22);

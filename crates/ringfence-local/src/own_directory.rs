@@ -25,7 +25,7 @@ pub(crate) fn trees(fs: &Filesystem) -> BTreeMap<PathBuf, bool> {
     trees.retain(|path: &PathBuf, _| {
         !matches!(fs.decide(path, Access::Read).outcome, PathOutcome::Denied(DenyReason::Denied))
     });
-    for grant in fs.grants.iter() {
+    for grant in fs.grants.iter().filter(|grant| grant.access != Access::Connect) {
         trees.insert(grant.path.clone(), grant.access == Access::Write);
     }
     trees

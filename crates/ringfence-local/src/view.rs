@@ -179,7 +179,7 @@ fn collect_nodes(fs: &Filesystem) -> Nodes {
     nodes.retain(|path, _| {
         !matches!(fs.decide(Path::new(path), Access::Read).outcome, PathOutcome::Denied(DenyReason::Denied))
     });
-    for grant in fs.grants.iter() {
+    for grant in fs.grants.iter().filter(|grant| grant.access != Access::Connect) {
         let node = if grant.access == Access::Write { Node::ReadWrite } else { Node::ReadOnly };
         nodes.insert(grant.path.clone().into_os_string(), node);
         for rule in fs.deny.iter().filter(|rule| rule.path.covers(&grant.path)) {

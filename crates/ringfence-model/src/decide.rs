@@ -14,13 +14,15 @@ use crate::byte_pairs::BytePairs;
 use crate::policy::{Filesystem, PathRule};
 use crate::{Grant, GrantScope};
 
-/// What a caller wants to do to a path.
+/// What a caller wants to do to a path, or to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Access {
     Read,
     Execute,
     Write,
+    /// Of a host and port, never of a path.
+    Connect,
 }
 
 impl std::fmt::Display for Access {
@@ -29,6 +31,7 @@ impl std::fmt::Display for Access {
             Self::Read => "read",
             Self::Execute => "execute",
             Self::Write => "write",
+            Self::Connect => "connect",
         })
     }
 }
@@ -95,6 +98,14 @@ impl Filesystem {
 
     fn decide_about(&self, path: &Path, access: Access, settings: Settings) -> PathDecision<'_> {
         let by_rule = |outcome, rule| PathDecision { outcome, rule: Some(rule), grant: None };
+        // No path is connected to by a rule about paths.
+        if access == Access::Connect {
+            return PathDecision {
+                outcome: PathOutcome::Denied(DenyReason::Unlisted),
+                rule: None,
+                grant: None,
+            };
+        }
         let pairs = BytePairs::of(path.as_os_str().as_bytes());
 
         if let Some(grant) = self.grants.iter().find(|grant| grant.covers(path, access)) {
@@ -129,7 +140,7 @@ impl Filesystem {
         if let Some(rule) = allow_read() {
             let outcome = match access {
                 Access::Read | Access::Execute => PathOutcome::Allowed,
-                Access::Write => PathOutcome::Denied(DenyReason::ReadOnly),
+                Access::Write | Access::Connect => PathOutcome::Denied(DenyReason::ReadOnly),
             };
             return by_rule(outcome, rule);
         }
@@ -176,14 +187,23 @@ impl Filesystem {
     }
 }
 
+impl Access {
+    /// Whether whoever has this has the other one too.
+    #[must_use]
+    pub fn includes(self, other: Self) -> bool {
+        match self {
+            Self::Write => other != Self::Connect,
+            Self::Read | Self::Execute => matches!(other, Self::Read | Self::Execute),
+            Self::Connect => other == Self::Connect,
+        }
+    }
+}
+
 impl Grant {
     /// Whether this grant (of a scope that outlives one call) lets `access` to `path` through.
     #[must_use]
     pub fn covers(&self, path: &Path, access: Access) -> bool {
-        let enough = match self.access {
-            Access::Write => true,
-            Access::Read | Access::Execute => access != Access::Write,
-        };
+        let enough = self.access.includes(access) && access != Access::Connect;
         let place = if self.recursive { path.starts_with(&self.path) } else { path == self.path };
         enough && place && self.scope != GrantScope::Once
     }
@@ -269,6 +289,21 @@ mod tests {
         assert!(!allowed("/home/u/.ssh/config", Access::Write));
         assert!(!allowed("/home/u/.ssh/config.d", Access::Read));
         assert!(!allowed("/home/u/.ssh/id_rsa", Access::Read));
+    }
+
+    #[test]
+    fn a_grant_for_a_host_is_none_for_a_path_and_no_path_is_connected_to() {
+        let mut policy = sample();
+        for (path, access) in [("/srv", Access::Connect), ("/var", Access::Write)] {
+            let (path, scope) = (PathBuf::from(path), GrantScope::Session);
+            policy.grants.push(Grant { path, access, scope, recursive: true });
+        }
+        for access in [Access::Read, Access::Execute, Access::Write, Access::Connect] {
+            assert!(!policy.decide(Path::new("/srv/x"), access).allowed(), "{access}");
+        }
+        assert!(!policy.decide(Path::new("/var/x"), Access::Connect).allowed());
+        assert!(!policy.decide(Path::new("/home/u/project/x"), Access::Connect).allowed());
+        assert!(Access::Connect.includes(Access::Connect) && !Access::Write.includes(Access::Connect));
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub enum GrantScope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
+    /// For [`Access::Connect`], a host and port: `example.com:443`.
     pub path: PathBuf,
     pub access: Access,
     pub scope: GrantScope,

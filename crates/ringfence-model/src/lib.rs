@@ -27,7 +27,9 @@ pub mod environment;
 pub mod error;
 pub mod exec;
 pub mod grant;
+mod inspect;
 pub mod limits;
+mod nearest;
 mod network;
 pub mod pattern;
 pub mod policy;
@@ -46,7 +48,10 @@ pub use exec::{
     now_ms, shell_word,
 };
 pub use grant::{Decision, Grant, GrantScope};
+pub use inspect::{Credential, CredentialSource, Inspect};
 pub use limits::Limits;
+#[doc(hidden)]
+pub use nearest::closest;
 pub use network::{AddressKind, Host, HostDecision, HostPattern, HostRule};
 pub use pattern::PathPattern;
 pub use policy::{Environment, Filesystem, NetworkPolicy, PathRule, Policy, RuleLayer, RuleSource};

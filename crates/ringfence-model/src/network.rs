@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::inspect::Inspect;
 use crate::policy::{NetworkPolicy, RuleLayer, RuleSource};
 
 /// A host in the one spelling that is compared: plain labels in small letters without a dot at the end, or an address.
@@ -82,6 +83,21 @@ impl HostPattern {
         }
     }
 
+    fn includes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Name(name)) => self.covers(&Host::Name(name.clone())),
+            (Self::Below(own), Self::Below(other)) => own == other || is_below(other, own),
+            (Self::Below(own), Self::Domain(other)) => is_below(other, own),
+            (Self::Domain(own), Self::Below(other) | Self::Domain(other)) => {
+                own == other || is_below(other, own)
+            }
+            (Self::Addresses(network, bits), Self::Addresses(other, narrower)) => {
+                bits <= narrower && same_network(*network, *other, *bits)
+            }
+            _ => false,
+        }
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         let name = |text: &str| match Host::parse(text) {
             Some(Host::Name(name)) => Ok(name),
@@ -147,6 +163,9 @@ pub struct HostRule {
     /// Datagrams too.
     #[serde(default)]
     pub udp: bool,
+    /// Requests are looked into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inspect: Option<Inspect>,
     pub source: RuleSource,
 }
 
@@ -169,7 +188,15 @@ impl HostRule {
                 Err(_) => return Err(format!("`{text}`: `{port}` is not a port")),
             },
         };
-        Ok(Self { host: HostPattern::parse(host)?, port, udp, source })
+        Ok(Self { host: HostPattern::parse(host)?, port, udp, inspect: None, source })
+    }
+
+    /// Whether the other rule covers nothing that this one does not.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        self.host.includes(&other.host)
+            && (self.port.is_none() || self.port == other.port)
+            && (self.udp || !other.udp)
     }
 
     fn covers(&self, host: &Host, port: u16) -> bool {
@@ -365,34 +392,26 @@ impl NetworkPolicy {
         }
     }
 
-    /// Why a host may not be reached, if so: no network, not the name of a host, blocked, not among those allowed. An
-    /// empty list of allowed hosts allows all that are not blocked. This is for a network that is there as a whole.
+    /// Why a port of a host may not be reached, if so. By name as [`decide_host`](Self::decide_host) says. Of a network
+    /// that is there as a whole: blocked hosts, allowed ones, of which an empty list names nobody in particular, blocked
+    /// ports, allowed ones, in this order.
     #[must_use]
-    pub fn refusal_of_host(&self, host: &str) -> Option<String> {
+    pub fn refusal(&self, host: &str, port: u16) -> Option<String> {
         if !self.allow_network && !self.is_by_name() {
             return Some("there is no network".to_owned());
         }
-        let Some(parsed) = Host::parse(host) else {
+        let Some(host) = Host::parse(host) else {
             return Some(format!("`{}` is not the name of a host", host.escape_debug()));
         };
-        if let Some(rule) = self.blocked_hosts.iter().find(|rule| rule.host.covers(&parsed)) {
-            return Some(format!("{parsed} is blocked by `{rule}`"));
+        if let Some(rule) = self.blocked_hosts.iter().find(|rule| rule.covers(&host, port)) {
+            return Some(format!("{host} is blocked by `{rule}`"));
         }
-        let allowed = (self.allow_network && self.allowed_hosts.is_empty())
-            || self.allowed_hosts.iter().any(|rule| rule.host.covers(&parsed));
-        (!allowed).then(|| format!("{parsed} is not on the list of allowed hosts"))
-    }
-
-    /// Why a port of a host may not be reached, if so: the host first, then blocked ports, then allowed ones.
-    #[must_use]
-    pub fn refusal(&self, host: &str, port: u16) -> Option<String> {
-        if let Some(reason) = self.refusal_of_host(host) {
-            return Some(reason);
+        let mut rules = self.allowed_hosts.iter().filter(|rule| rule.covers(&host, port)).peekable();
+        if rules.peek().is_none() && !(self.allow_network && self.allowed_hosts.is_empty()) {
+            let asked = if self.ask { "; a person is asked first" } else { "" };
+            return Some(format!("{host} is not on the list of allowed hosts{asked}"));
         }
-        let named = |rule: &HostRule| {
-            rule.port == Some(port) && Host::parse(host).is_some_and(|host| rule.covers(&host, port))
-        };
-        if self.allowed_hosts.iter().any(named) {
+        if rules.any(|rule| rule.port.is_some()) {
             return None;
         }
         if self.blocked_ports.contains(&port) {
@@ -477,6 +496,33 @@ mod tests {
         policy.ask = true;
         assert_eq!(policy.decide_host(&other, 443), HostDecision::Ask);
         assert_eq!(policy.decide_host(&other, 22), HostDecision::DeniedPort);
+    }
+
+    #[test]
+    fn a_rule_includes_what_is_narrower() {
+        let includes = |wide: &str, narrow: &str| rules(&[wide])[0].includes(&rules(&[narrow])[0]);
+        for (wide, narrow) in [
+            ("a.example", "a.example:443"),
+            (".example", "*.example"),
+            (".example", "a.example"),
+            ("*.example", ".a.example"),
+            ("*.example", "*.a.example"),
+            ("10.0.0.0/8", "10.1.0.0/16"),
+            ("a.example/udp", "a.example"),
+        ] {
+            assert!(includes(wide, narrow) && includes(wide, wide), "{wide} {narrow}");
+            assert!(!includes(narrow, wide), "{narrow} {wide}");
+        }
+        assert!(!includes("*.example", "example") && !includes("a.example:80", "a.example:81"));
+    }
+
+    #[test]
+    fn a_port_that_is_named_is_the_only_one() {
+        let policy = policy(&["a.example:8443", "b.example"], &[]);
+        assert_eq!(policy.refusal("a.example", 8443), None);
+        assert!(policy.refusal("a.example", 443).unwrap().contains("list of allowed hosts"));
+        assert_eq!(policy.refusal("b.example", 22).as_deref(), Some("port 22 is blocked"));
+        assert_eq!(NetworkPolicy::default().refusal("b.example", 1).as_deref(), Some("there is no network"));
     }
 
     #[test]

@@ -183,6 +183,12 @@ pub struct NetworkPolicy {
     pub ask: bool,
     /// Services on the host's own loopback that may be reached, by port.
     pub host_ports: Vec<u16>,
+    /// Connections at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<u64>,
+    /// Bytes that leave, of all connections together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes_out: Option<u64>,
 }
 
 /// The environment of the command: empty, plus what passes, plus what is set.

@@ -83,7 +83,7 @@ pub fn effective(policy: &Policy, env: &MacEnv) -> Filesystem {
         grants: rules
             .grants
             .iter()
-            .filter(|grant| grant.scope != GrantScope::Once)
+            .filter(|grant| grant.scope != GrantScope::Once && grant.access != Access::Connect)
             .map(|grant| {
                 // Collecting the components drops doubled and trailing slashes, as the comparison does.
                 let path: PathBuf = grant.path.components().collect();
@@ -188,6 +188,7 @@ fn paths(filesystem: &Filesystem, case: Case, writer: &mut Writer, notes: &mut V
         let operations = match grant.access {
             Access::Read | Access::Execute => READ,
             Access::Write => READ_WRITE,
+            Access::Connect => continue,
         };
         let text = filter::path_text(&grant.path)
             .and_then(|text| text.ok_or("is not an absolute path"))

@@ -30,9 +30,16 @@ Exit codes: 0 `ringfence run` can start a fence here, 1 it cannot.";
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub(crate) struct Explain {
-    /// The path, as a command would name it
-    #[arg(value_name = "PATH", required_unless_present = "session", conflicts_with = "session")]
+    /// The path, as a command would name it; or a host, perhaps with a port, where no path has that name
+    #[arg(
+        value_name = "PATH|HOST",
+        required_unless_present_any = ["session", "host"],
+        conflicts_with_all = ["session", "host"]
+    )]
     pub(crate) path: Option<PathBuf>,
+    /// Instead of a path: a host, perhaps with a port [default port: 443]
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["session", "write", "execute"])]
+    pub(crate) host: Option<String>,
     /// Instead of a path: where this session works, in which sandbox, and which keys decide it
     #[arg(long, value_name = "KEY")]
     pub(crate) session: Option<String>,
@@ -55,8 +62,9 @@ Examples:
   ringfence explain --write .git/hooks/pre-commit
   ringfence explain --allow-read ~/data ~/data/set.csv
   ringfence explain --session agent:main:chat-7 --json
+  ringfence explain example.com:8443
 
-Exit codes: 0 allowed; 1 denied, or private (the name exists inside, the host's file does not). With --session: 0 it is
+Exit codes: 0 allowed; 1 denied, asked about, or private (the name exists inside, the host's file does not). With --session: 0 it is
 sandboxed, 1 it is not.";
 
 #[derive(Debug, Args)]
@@ -113,9 +121,24 @@ pub(crate) enum ConfigCommand {
     /// Print the JSON schema of sandbox.json, for editors
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
+    /// List the sets of hosts, which hosts they are on this machine, and where each was found
+    Sets(ConfigSets),
     /// Print where your sandbox.json is, or would be
     Path(ConfigPath),
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = SETS_EXAMPLES)]
+pub(crate) struct ConfigSets {
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const SETS_EXAMPLES: &str = "\
+Examples:
+  ringfence config sets
+  ringfence config sets --json | jq '.[] | select(.name == \"npm\").hosts'";
 
 const SCHEMA_EXAMPLES: &str = "\
 Examples:

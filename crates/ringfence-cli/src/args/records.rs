@@ -112,7 +112,7 @@ pub(crate) struct Grants {
 pub(crate) enum GrantsCommand {
     /// List what a person granted and still holds
     List(ListGrants),
-    /// Grant access to a path from now on
+    /// Grant access to a path or a host from now on
     Add(AddGrant),
     /// Take a grant back, or be asked again about what was never to be asked
     Revoke(RevokeGrant),
@@ -135,8 +135,11 @@ Examples:
 #[command(after_help = GRANT_EXAMPLES)]
 pub(crate) struct AddGrant {
     /// The file or directory
-    #[arg(value_name = "PATH")]
-    pub(crate) path: std::path::PathBuf,
+    #[arg(value_name = "PATH", required_unless_present = "host")]
+    pub(crate) path: Option<std::path::PathBuf>,
+    /// A host instead, perhaps with a port: `example.com:443`
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["path", "write", "recursive"])]
+    pub(crate) host: Option<String>,
     /// Let it be written, too
     #[arg(long)]
     pub(crate) write: bool,
@@ -149,20 +152,22 @@ const GRANT_EXAMPLES: &str = "\
 Examples:
   ringfence grants add ~/.npmrc
   ringfence grants add --write --recursive ~/.cache/pip
+  ringfence grants add --host example.com:443
 
-A grant beats the deny list. It is written to your sandbox.json.";
+A grant of a path beats the deny list. It is written to your sandbox.json, a host to its allowedHosts.";
 
 #[derive(Debug, Args)]
 #[command(after_help = REVOKE_EXAMPLES)]
 pub(crate) struct RevokeGrant {
-    /// The path that was granted, or the id of the grant
-    #[arg(value_name = "PATH|ID")]
+    /// The path or host that was granted, or the id of the grant
+    #[arg(value_name = "PATH|HOST|ID")]
     pub(crate) which: String,
 }
 
 const REVOKE_EXAMPLES: &str = "\
 Examples:
   ringfence grants revoke ~/.config/gh/hosts.yml
+  ringfence grants revoke example.com:443
   ringfence grants revoke 01998f3e-7a10-7cc0-8000-1f2e3d4c5b6a
 
 Exit codes: 0 taken back, 1 there is no such grant.";

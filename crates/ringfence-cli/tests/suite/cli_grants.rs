@@ -76,3 +76,28 @@ fn a_permanent_grant_has_the_id_under_which_it_was_recorded() {
     room.run(&["grants", "revoke", &granted.id.to_string()]).expect(0);
     assert!(config::permanent_grants(&file).unwrap().is_empty());
 }
+
+#[test]
+fn a_host_is_granted_listed_and_taken_back() {
+    let room = Room::new();
+    let file = room.configure("{\n  // stays\n  \"blockedHosts\": [\"evil.example\"]\n}\n");
+    room.run(&["grants", "add", "--host", "Example.com:443"]).expect(0);
+    let ran = room.run(&["grants", "add", "--host", "example.com:443"]).expect(0);
+    assert!(ran.stderr.contains("already"), "{}", ran.stderr);
+    let listed = room.run(&["grants", "list", "--json"]).expect(0).json();
+    assert_eq!((&listed[0]["path"], &listed[0]["access"]), (&"example.com:443".into(), &"connect".into()));
+    assert_eq!((&listed[1]["path"], &listed[1]["neverAsk"]), (&"evil.example".into(), &true.into()));
+
+    let ran = room.run(&["grants", "revoke", "example.com:443"]).expect(0);
+    assert_eq!(ran.stdout, "no longer granted: connect to example.com:443\n");
+    room.run(&["grants", "revoke", "evil.example"]).expect(0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("// stays") && !text.contains("example"), "{text}");
+    room.run(&["grants", "revoke", "example.com:443"]).expect(1);
+
+    for (host, why) in [("*", "every host"), ("a.example:0", "port 0"), ("a b", "not the name of a host")] {
+        let ran = room.run(&["grants", "add", "--host", host]).expect(2);
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    }
+    room.run(&["grants", "add"]).expect(2);
+}

@@ -205,7 +205,7 @@ impl Desk {
             matches!(state, State::Allowed(_))
                 && waiting.wish.path != *above
                 && waiting.wish.path.starts_with(above)
-                && (*granted == Access::Write || access != Access::Write)
+                && granted.includes(access)
         };
         if states.iter().any(shown) {
             drop(book);

@@ -166,6 +166,7 @@ fn describe(denial: &Denial) -> (String, String) {
             Access::Read => "read",
             Access::Write => "write",
             Access::Execute => "execute",
+            Access::Connect => "connect to",
         },
         Operation::Create => "create",
         Operation::Remove => "remove",

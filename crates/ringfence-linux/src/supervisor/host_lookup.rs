@@ -137,6 +137,7 @@ pub(super) fn host_refuses(path: &Path, access: Access) -> bool {
         Access::Read => rustix::fs::Access::READ_OK,
         Access::Write => rustix::fs::Access::WRITE_OK,
         Access::Execute => rustix::fs::Access::EXEC_OK,
+        Access::Connect => return false,
     };
     match rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS) {
         Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => true,

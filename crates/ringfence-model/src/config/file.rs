@@ -4,14 +4,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::containers::{BrowserSection, DockerSection};
+use super::hosts::{BlockedHost, HostSetting};
 use super::limits::LimitsSetting;
 use super::object::{objects_only, written_as_derived};
-use super::setting::{Seconds, Setting, Text};
+use super::setting::{Seconds, Setting, Size, Text};
 use super::words::{
     Ask, CodeSandbox, ConfirmFrom, GateMode, Launcher, ModeWord, OsMode, Precision, Profile, SafetyMode,
     Scope, SessionMode, Strictness, WorkspaceAccess,
@@ -94,12 +95,14 @@ pub struct ConfigFile {
     /// Asks for a raw network. The local fence never has one; see `allowedHosts`.
     #[serde(alias = "allow_network")]
     pub allow_network: Setting<bool>,
-    /// Hosts that may be reached: exact names, or `.suffix`.
+    /// Hosts that may be reached: names, `*.below`, `.domain`, ranges of addresses, sets.
     #[serde(alias = "allowed_hosts")]
-    pub allowed_hosts: Texts,
+    pub allowed_hosts: Option<Vec<HostSetting>>,
     /// Hosts that may not be reached, whatever is allowed.
     #[serde(alias = "blocked_hosts")]
-    pub blocked_hosts: Texts,
+    pub blocked_hosts: Option<Vec<BlockedHost>>,
+    /// More about hosts that are reached by name.
+    pub network: Option<HostsSection>,
     /// Ports that may be reached.
     #[serde(alias = "allowed_ports")]
     pub allowed_ports: Option<Vec<std::num::NonZeroU16>>,
@@ -266,10 +269,27 @@ pub struct NetworkSection {
     pub allow_network: Setting<bool>,
     /// The same as `allowedHosts` at the top.
     #[serde(alias = "allowed_hosts")]
-    pub allowed_hosts: Texts,
+    pub allowed_hosts: Option<Vec<HostSetting>>,
     /// The same as `blockedHosts` at the top.
     #[serde(alias = "blocked_hosts")]
-    pub blocked_hosts: Texts,
+    pub blocked_hosts: Option<Vec<BlockedHost>>,
+}
+
+/// `network`: hosts that are reached by name, besides the lists of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, remote = "Self")]
+pub struct HostsSection {
+    /// Whether a person is asked about a host in no list.
+    pub ask: Setting<bool>,
+    /// Ports of this machine's own loopback that may be reached.
+    #[serde(alias = "host_ports")]
+    pub host_ports: Option<Vec<std::num::NonZeroU16>>,
+    /// Connections at once.
+    #[serde(alias = "max_connections")]
+    pub max_connections: Setting<std::num::NonZeroU64>,
+    /// Bytes that may leave, of all connections together.
+    #[serde(alias = "max_bytes_out")]
+    pub max_bytes_out: Setting<Size>,
 }
 
 /// What is asked, allowed and refused before a command runs.
@@ -332,6 +352,8 @@ pub struct PermanentGrant {
     /// Absolute, or below `~`; taken literally otherwise.
     #[schemars(length(min = 1))]
     pub path: String,
+    #[serde(deserialize_with = "of_a_path")]
+    #[schemars(schema_with = "access_to_a_path")]
     pub access: Access,
     /// True when everything below `path` is granted too.
     #[serde(default)]
@@ -346,12 +368,25 @@ objects_only!(
     PolicySection,
     FilesystemSection,
     NetworkSection,
+    HostsSection,
     SafetySection,
     ToolsSection,
     PruneSection,
     PermanentGrant,
 );
 written_as_derived!(PermanentGrant);
+
+/// Hosts are in a list of their own.
+fn of_a_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
+    match Access::deserialize(deserializer)? {
+        Access::Connect => Err(D::Error::custom("a host belongs in `allowedHosts`")),
+        access => Ok(access),
+    }
+}
+
+fn access_to_a_path(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["read", "execute", "write"] })
+}
 
 fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Profile>, D::Error> {
     Profile::deserialize(deserializer).map(Some)

@@ -7,6 +7,7 @@
 pub mod aliases;
 mod containers;
 mod file;
+mod hosts;
 mod limits;
 mod local;
 mod object;
@@ -16,13 +17,15 @@ mod words;
 
 pub use containers::{BrowserSection, DockerSection};
 pub use file::{
-    AgentSection, BubblewrapSection, ConfigFile, FilesystemSection, NetworkSection, OsSection,
+    AgentSection, BubblewrapSection, ConfigFile, FilesystemSection, HostsSection, NetworkSection, OsSection,
     PermanentGrant, PolicySection, PruneSection, SafetySection, SeatbeltSection, ToolsSection,
 };
+pub use hosts::{BlockedHost, HOST_SETS, HostEntry, HostSetting, HostWord};
 pub use limits::{LimitRow, LimitsSection, LimitsSetting};
 pub use local::{LocalOptions, LocalSection, SeatbeltOptions};
 pub use resolved::{
-    BubblewrapConfig, Entry, OsConfig, Prune, SafetyConfig, SandboxConfig, SeatbeltConfig, ToolLists,
+    BubblewrapConfig, Entry, HostsConfig, OsConfig, Prune, SafetyConfig, SandboxConfig, SeatbeltConfig,
+    ToolLists,
 };
 pub use setting::{Positive, Seconds, Setting, Size, Text};
 pub use words::{

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::containers::{BrowserSection, DockerSection};
 use super::file::PermanentGrant;
+use super::hosts::HostEntry;
 use super::setting::Text;
 use super::words::{
     Ask, CodeSandbox, ConfirmFrom, GateMode, Launcher, Mode, OsMode, Precision, Profile, SafetyMode, Scope,
@@ -74,8 +75,9 @@ pub struct SandboxConfig {
     pub never_ask: Vec<Entry>,
 
     pub allow_network: bool,
-    pub allowed_hosts: Vec<Entry>,
+    pub allowed_hosts: Vec<HostEntry>,
     pub blocked_hosts: Vec<Entry>,
+    pub network: HostsConfig,
     pub allowed_ports: Vec<u16>,
     pub blocked_ports: Vec<u16>,
 
@@ -166,6 +168,18 @@ impl Default for SafetyConfig {
     }
 }
 
+/// Hosts that are reached by name, besides the lists of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostsConfig {
+    pub ask: bool,
+    pub host_ports: Vec<u16>,
+    /// None: as many as it likes.
+    pub max_connections: Option<u64>,
+    /// None: as much as it likes.
+    pub max_bytes_out: Option<u64>,
+}
+
 /// Which tools an agent has, and how much it may do with them. No list: the built-in one of the tool policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -217,6 +231,7 @@ impl Default for SandboxConfig {
             allow_network: false,
             allowed_hosts: vec![],
             blocked_hosts: vec![],
+            network: HostsConfig::default(),
             allowed_ports: vec![],
             blocked_ports: vec![],
             allowed_commands: vec![],

@@ -97,6 +97,7 @@ fn operations(access: Access) -> &'static [&'static str] {
         Access::Read => &["file-read-data", "file-read-xattr"],
         Access::Execute => &["process-exec", "file-map-executable"],
         Access::Write => &["file-write-data", "file-write-create", "file-write-mode"],
+        Access::Connect => &[],
     }
 }
 

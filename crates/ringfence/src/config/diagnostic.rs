@@ -38,6 +38,8 @@ pub enum DiagnosticKind {
     UnsetVariable,
     /// A setting that does not apply here.
     Ignored,
+    /// A set of hosts finds none on this machine.
+    EmptySet,
     /// Other users can change the file.
     Permissions,
     /// The project is a whole home directory.

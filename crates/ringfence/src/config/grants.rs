@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::cst::{CstInputValue, CstNode, CstRootNode};
-use ringfence_model::config::{PermanentGrant, Text};
+use ringfence_model::config::{ConfigFile, PermanentGrant, Text};
 use ringfence_model::{Access, Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -71,28 +71,42 @@ pub fn revoke_permanent_grant(file: &Path, path: &str) -> Result<usize> {
 
 /// Writes down that nobody is asked about this path or address again.
 pub fn add_never_ask(file: &Path, resource: &str) -> Result<Change> {
+    add_to_list(file, "neverAsk", resource)
+}
+
+/// Removes exactly this; says how many there were.
+pub fn remove_never_ask(file: &Path, resource: &str) -> Result<usize> {
+    remove_from_list(file, &["neverAsk"], |text| text == resource)
+}
+
+/// Adds a text to a list of the user's file, which is made when there is none.
+pub(super) fn add_to_list(file: &Path, name: &str, text: &str) -> Result<Change> {
     edit(file, |root| {
-        let object = root.object_value_or_set();
-        let list = object.array_value_or_set("neverAsk");
-        if list.elements().iter().any(|element| text_of(element).as_deref() == Some(resource)) {
+        let list = root.object_value_or_set().array_value_or_set(name);
+        if list.elements().iter().any(|element| text_of(element).as_deref() == Some(text)) {
             return Change::Unchanged;
         }
-        list.append(CstInputValue::String(resource.to_owned()));
+        list.append(CstInputValue::String(text.to_owned()));
         list.ensure_multiline();
         Change::Written
     })
 }
 
-/// Removes exactly this; says how many there were.
-pub fn remove_never_ask(file: &Path, resource: &str) -> Result<usize> {
+/// Removes what is meant from a list of the user's file, whichever of its names it has there; says how many there were.
+pub(super) fn remove_from_list(
+    file: &Path,
+    names: &[&str],
+    is_meant: impl Fn(&str) -> bool,
+) -> Result<usize> {
     if !file.exists() {
         return Ok(0);
     }
     let mut removed = 0;
     edit(file, |root| {
-        let list = root.object_value().and_then(|object| object.array_value("neverAsk"));
-        for element in list.iter().flat_map(|list| list.elements()) {
-            if text_of(&element).as_deref() == Some(resource) {
+        let object = root.object_value();
+        let lists = names.iter().filter_map(|name| object.as_ref()?.array_value(name));
+        for element in lists.flat_map(|list| list.elements()) {
+            if text_of(&element).is_some_and(|text| is_meant(&text)) {
                 element.remove();
                 removed += 1;
             }
@@ -104,32 +118,18 @@ pub fn remove_never_ask(file: &Path, resource: &str) -> Result<usize> {
 
 /// What nobody is asked about, by the user's file.
 pub fn never_asked(file: &Path) -> Result<Vec<String>> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => {
-            let list = valid(file, &text)?.never_ask.unwrap_or_default();
-            Ok(list.into_iter().map(Text::into_string).collect())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(vec![]),
-        Err(error) => Err(failed("read", file, error)),
-    }
+    let list = read(file)?.never_ask.unwrap_or_default();
+    Ok(list.into_iter().map(Text::into_string).collect())
 }
 
 /// The agents that a file has a section for.
 pub fn agent_names(file: &Path) -> Result<Vec<String>> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok(valid(file, &text)?.agents.unwrap_or_default().into_keys().collect()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(vec![]),
-        Err(error) => Err(failed("read", file, error)),
-    }
+    Ok(read(file)?.agents.unwrap_or_default().into_keys().collect())
 }
 
 /// The provider that a file names.
 pub fn provider_named(file: &Path) -> Result<Option<String>> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok(valid(file, &text)?.provider.value().map(Text::into_string)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("read", file, error)),
-    }
+    Ok(read(file)?.provider.value().map(Text::into_string))
 }
 
 fn text_of(element: &CstNode) -> Option<String> {
@@ -138,16 +138,13 @@ fn text_of(element: &CstNode) -> Option<String> {
 
 /// The grants in the user's file.
 pub fn permanent_grants(file: &Path) -> Result<Vec<PermanentGrant>> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok(valid(file, &text)?.grants.unwrap_or_default()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(vec![]),
-        Err(error) => Err(failed("read", file, error)),
-    }
+    Ok(read(file)?.grants.unwrap_or_default())
 }
 
 fn covers(wide: &PermanentGrant, narrow: &PermanentGrant) -> bool {
-    let access = wide.access == narrow.access || wide.access == Access::Write;
-    wide.path == narrow.path && access && (wide.recursive || !narrow.recursive)
+    wide.path == narrow.path
+        && (wide.access == narrow.access || wide.access == Access::Write)
+        && (wide.recursive || !narrow.recursive)
 }
 
 fn read_grant(element: &CstNode) -> Option<PermanentGrant> {
@@ -157,14 +154,9 @@ fn read_grant(element: &CstNode) -> Option<PermanentGrant> {
 }
 
 fn to_input(grant: &PermanentGrant) -> CstInputValue {
-    let access = match grant.access {
-        Access::Read => "read",
-        Access::Execute => "execute",
-        Access::Write => "write",
-    };
     CstInputValue::Object(vec![
         ("path".to_owned(), CstInputValue::String(grant.path.clone())),
-        ("access".to_owned(), CstInputValue::String(access.to_owned())),
+        ("access".to_owned(), CstInputValue::String(grant.access.to_string())),
         ("recursive".to_owned(), CstInputValue::Bool(grant.recursive)),
     ])
 }
@@ -201,7 +193,16 @@ pub(super) fn edit(file: &Path, change: impl FnOnce(&CstRootNode) -> Change) -> 
     Ok(Change::Written)
 }
 
-fn valid(file: &Path, text: &str) -> Result<ringfence_model::config::ConfigFile> {
+/// What the user's file says; nothing when there is none.
+pub(super) fn read(file: &Path) -> Result<ConfigFile> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => valid(file, &text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ConfigFile::default()),
+        Err(error) => Err(failed("read", file, error)),
+    }
+}
+
+fn valid(file: &Path, text: &str) -> Result<ConfigFile> {
     source::parse(file, text).map(|parsed| parsed.config).map_err(|problem| {
         Error::new(ErrorKind::InvalidConfig, problem.to_string())
             .hint("put the file right first; `ringfence config check` shows everything that is wrong")

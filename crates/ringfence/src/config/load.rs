@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::config::{
-    ConfigFile, Entry, Mode, Profile, SandboxConfig, Setting, Strictness, aliases,
+    ConfigFile, Entry, HostWord, Mode, Profile, SandboxConfig, Setting, Strictness, aliases,
 };
 use ringfence_model::environment::holds_secret;
 use ringfence_model::{Error, ErrorKind, Result, RuleLayer, RuleSource};
@@ -18,6 +18,7 @@ use super::expand::{EnvMap, Expander};
 use super::merge::{Merge, Origin};
 use super::profile;
 use super::runs_later::RUNS_LATER;
+use super::sets::{self, Machine};
 use super::source::{self, Found, Parsed, Positions};
 
 /// The variable that moves ringfence's home.
@@ -197,8 +198,9 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
         );
     }
     merge.unset_variables(options);
+    merge.sets(options)?;
 
-    let Merge { config, origins, warnings } = merge;
+    let Merge { config, origins, warnings, is_of_everything: _ } = merge;
     Ok(Loaded { config, warnings, files, origins })
 }
 
@@ -312,7 +314,7 @@ impl Merge {
             return;
         }
         let message = "has no effect: the local fence never has a raw network";
-        let suggestion = "leave it out; a person can allow single connections to services of this machine";
+        let suggestion = "leave it out; name hosts in `allowedHosts`, or set `network.ask`";
         let mut deny = |key: &str| {
             let source = self.origins.get(key);
             let warning = Diagnostic::warning(DiagnosticKind::NoRawNetwork, message)
@@ -328,6 +330,30 @@ impl Merge {
         if !std::mem::replace(&mut self.config.os.bubblewrap.unshare_net, true) {
             deny("os.bubblewrap.unshareNet");
         }
+        self.nobody_is_nobody();
+    }
+
+    /// A set that finds nothing here is an error: what it should allow or block would be missing.
+    fn sets(&mut self, options: &LoadOptions<'_>) -> Result<()> {
+        let machine = Machine::new(options.home, options.project, options.env);
+        let allowed = self.config.allowed_hosts.iter().map(|entry| (&entry.text, &entry.source));
+        let blocked = self.config.blocked_hosts.iter().map(|entry| (&entry.text, &entry.source));
+        for (text, source) in allowed.chain(blocked) {
+            let Ok(HostWord::Set(name)) = HostWord::of(text) else { continue };
+            if !sets::find(name, &machine).is_empty() {
+                continue;
+            }
+            let problem = Diagnostic::error(DiagnosticKind::EmptySet, sets::nothing_found(name))
+                .in_file(source.file.as_deref())
+                .on_line(source.line)
+                .key(source.key.clone().unwrap_or_default())
+                .suggest(sets::instead(name));
+            if options.bad_file == BadFile::Refuse {
+                return Err(invalid(&problem));
+            }
+            self.warnings.push(problem);
+        }
+        Ok(())
     }
 
     fn unset_variables(&mut self, options: &LoadOptions<'_>) {

@@ -72,9 +72,11 @@ pub(super) struct Merge {
     /// By key, with dots; what is not here is built in.
     pub(super) origins: BTreeMap<&'static str, RuleSource>,
     pub(super) warnings: Vec<Diagnostic>,
+    /// A project named hosts where everything was allowed; where nothing is, they would be more.
+    pub(super) is_of_everything: bool,
 }
 
-type Target<T> = fn(&mut SandboxConfig) -> &mut T;
+pub(super) type Target<T> = fn(&mut SandboxConfig) -> &mut T;
 
 impl Merge {
     /// Lays `file` over what is there.
@@ -106,6 +108,7 @@ impl Merge {
             allow_network,
             allowed_hosts,
             blocked_hosts,
+            network: hosts,
             allowed_ports,
             blocked_ports,
             allowed_commands,
@@ -174,14 +177,11 @@ impl Merge {
         let allow_network = allow_network.or(network.allow_network);
         let path = o.first_written(&["allowNetwork", "policy/network/allowNetwork"]);
         self.set_at(o, "allowNetwork", path, allow_network, |c| &mut c.allow_network);
-        self.list(o, "allowedHosts", "allowedHosts", allowed_hosts, |c| &mut c.allowed_hosts);
-        self.list(o, "allowedHosts", "policy/network/allowedHosts", network.allowed_hosts, |c| {
-            &mut c.allowed_hosts
-        });
-        self.list(o, "blockedHosts", "blockedHosts", blocked_hosts, |c| &mut c.blocked_hosts);
-        self.list(o, "blockedHosts", "policy/network/blockedHosts", network.blocked_hosts, |c| {
-            &mut c.blocked_hosts
-        });
+        self.allowed_hosts(o, "allowedHosts", allowed_hosts);
+        self.allowed_hosts(o, "policy/network/allowedHosts", network.allowed_hosts);
+        self.blocked_hosts(o, "blockedHosts", blocked_hosts);
+        self.blocked_hosts(o, "policy/network/blockedHosts", network.blocked_hosts);
+        self.hosts(o, hosts.unwrap_or_default());
         self.ports(o, "allowedPorts", allowed_ports, |c| &mut c.allowed_ports);
         self.ports(o, "blockedPorts", blocked_ports, |c| &mut c.blocked_ports);
 
@@ -250,7 +250,7 @@ impl Merge {
         self.origins.insert(key, origin.source(key, &path));
     }
 
-    fn set<T: Clone>(
+    pub(super) fn set<T: Clone>(
         &mut self,
         origin: &Origin<'_>,
         key: &'static str,
@@ -298,7 +298,7 @@ impl Merge {
         }
     }
 
-    fn ports(
+    pub(super) fn ports(
         &mut self,
         origin: &Origin<'_>,
         key: &'static str,

@@ -11,12 +11,15 @@ mod check;
 mod diagnostic;
 pub(crate) mod expand;
 mod grants;
+mod hosts;
 mod load;
 mod merge;
+mod merge_hosts;
 mod policy;
 mod profile;
 mod rules;
 pub mod runs_later;
+pub mod sets;
 mod show;
 mod source;
 mod tighten;
@@ -32,6 +35,7 @@ pub use grants::{
     Change, add_never_ask, add_permanent_grant, agent_names, never_asked, permanent_grants, provider_named,
     remove_never_ask, revoke_permanent_grant,
 };
+pub use hosts::{HostList, forget_host, is_same_host, keep_host, kept_hosts};
 pub use load::{BadFile, HOME_VARIABLE, LoadOptions, Loaded, load, ringfence_home};
 pub use policy::{PolicyInputs, policy};
 pub use ringfence_model::config::*;

@@ -3,17 +3,18 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use ringfence_model::config::{Entry, Mode, PermanentGrant, SandboxConfig, WorkspaceAccess};
+use ringfence_model::config::{Entry, HostWord, Mode, PermanentGrant, SandboxConfig, WorkspaceAccess};
 use ringfence_model::environment::DEFAULT_PASS;
 use ringfence_model::sensitive::SENSITIVE_NAMES;
 use ringfence_model::{
-    Environment, Filesystem, Grant, GrantScope, HostRule, NetworkPolicy, PathPattern, PathRule, Policy,
-    RuleLayer, RuleSource,
+    Access, Environment, Filesystem, Grant, GrantScope, HostRule, NetworkPolicy, PathPattern, PathRule,
+    Policy, RuleLayer, RuleSource,
 };
 
 use super::builtin::{BLOCKED_PORTS, Platform, Row};
 use super::expand::{EnvMap, Expander};
 use super::load::{Loaded, add_built_in};
+use super::sets::{self, Machine};
 
 /// Inputs of a policy besides the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +61,7 @@ pub fn policy(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> Policy {
 fn build(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: RuleSource) -> Policy {
     Policy {
         filesystem: filesystem(config, inputs, working_dir),
-        network: network(config),
+        network: network(config, inputs),
         limits: config.limits.clone(),
         environment: environment(config),
     }
@@ -161,7 +162,7 @@ fn filesystem(config: &SandboxConfig, inputs: &PolicyInputs<'_>, working_dir: Ru
 
     let mut grants: Vec<Grant> =
         config.grants.iter().filter_map(|grant| permanent(grant, inputs.home)).collect();
-    for grant in inputs.grants {
+    for grant in inputs.grants.iter().filter(|grant| grant.access != Access::Connect) {
         if !grants.contains(grant) {
             grants.push(grant.clone());
         }
@@ -212,10 +213,21 @@ fn permanent(grant: &PermanentGrant, home: &Path) -> Option<Grant> {
     })
 }
 
-fn network(config: &SandboxConfig) -> NetworkPolicy {
-    let rules = |entries: &[Entry]| {
-        entries.iter().filter_map(|entry| HostRule::parse(&entry.text, entry.source.clone()).ok()).collect()
+fn network(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> NetworkPolicy {
+    let machine = Machine::new(inputs.home, inputs.project, inputs.env);
+    let rules = |text: &str, source: &RuleSource| match HostWord::of(text) {
+        Ok(HostWord::Set(name)) => sets::rules(name, &machine, source),
+        _ => HostRule::parse(text, source.clone()).into_iter().collect(),
     };
+    let allowed = config.allowed_hosts.iter().flat_map(|entry| match entry.rule() {
+        Some(rule) => vec![rule],
+        None => rules(&entry.text, &entry.source),
+    });
+    let blocked = config.blocked_hosts.iter().flat_map(|entry| rules(&entry.text, &entry.source));
+    let granted = inputs.grants.iter().filter(|grant| grant.access == Access::Connect).filter_map(|grant| {
+        let source = RuleSource::layer(RuleLayer::Grant);
+        HostRule::parse(grant.path.to_str()?, source).ok()
+    });
     let strict = config.mode == Mode::Strict;
     // A person who names a port means it, also when it is one of those blocked by default.
     let mut blocked_ports: Vec<u16> =
@@ -223,12 +235,14 @@ fn network(config: &SandboxConfig) -> NetworkPolicy {
     super::merge::append(&mut blocked_ports, config.blocked_ports.iter().copied());
     NetworkPolicy {
         allow_network: config.allow_network && !strict,
-        allowed_hosts: if strict { vec![] } else { rules(&config.allowed_hosts) },
-        blocked_hosts: rules(&config.blocked_hosts),
+        allowed_hosts: if strict { vec![] } else { allowed.chain(granted).collect() },
+        blocked_hosts: blocked.collect(),
         allowed_ports: config.allowed_ports.clone(),
         blocked_ports,
-        ask: false,
-        host_ports: vec![],
+        ask: config.network.ask && !strict,
+        host_ports: if strict { vec![] } else { config.network.host_ports.clone() },
+        max_connections: config.network.max_connections,
+        max_bytes_out: config.network.max_bytes_out,
     }
 }
 

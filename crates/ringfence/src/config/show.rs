@@ -49,6 +49,15 @@ impl Loaded {
     }
 
     fn flatten(&self, key: String, value: Value, shown: &mut Vec<Shown>) {
+        let hosts = &self.config.allowed_hosts;
+        if key == "allowedHosts" && !hosts.is_empty() {
+            shown.extend(hosts.iter().map(|entry| Shown {
+                key: key.clone(),
+                value: serde_json::to_value(entry).unwrap_or_default(),
+                source: entry.source.clone(),
+            }));
+            return;
+        }
         if let Some(entries) = self.entries(&key).filter(|entries| !entries.is_empty()) {
             shown.extend(entries.iter().map(|entry| Shown {
                 key: key.clone(),
@@ -78,7 +87,6 @@ impl Loaded {
             "allowWrite" => &c.allow_write,
             "deny" => &c.deny,
             "protect" => &c.protect,
-            "allowedHosts" => &c.allowed_hosts,
             "neverAsk" => &c.never_ask,
             "blockedHosts" => &c.blocked_hosts,
             "allowedCommands" => &c.allowed_commands,

@@ -3,19 +3,17 @@
 
 use ringfence_model::PolicyMode;
 use ringfence_model::config::{
-    ConfigFile, Entry, LimitsSection, LimitsSetting, ModeWord, PolicySection, SafetySection, SandboxConfig,
-    SessionMode, Setting, Text, ToolsSection, WorkspaceAccess,
+    ConfigFile, Entry, LimitsSection, LimitsSetting, ModeWord, PolicySection, SafetySection, SessionMode,
+    Setting, Text, ToolsSection, WorkspaceAccess,
 };
 
 use super::diagnostic::DiagnosticKind;
-use super::merge::{Merge, Origin, append, counted, entries, limit_key};
+use super::merge::{Merge, Origin, Target, append, counted, entries, limit_key};
 
 const ONLY_TIGHTER: &str = "ignored: a project's file may only tighten the policy";
 
-/// No command can have this name, because `/dev/null` is not a directory, and no host.
+/// No command can have this name, because `/dev/null` is not a directory.
 const NOTHING: &str = "/dev/null/none";
-
-type Target<T> = fn(&mut SandboxConfig) -> &mut T;
 
 impl Merge {
     /// Takes from a project's file what tightens; warns about the rest.
@@ -47,6 +45,7 @@ impl Merge {
             allow_network,
             allowed_hosts,
             blocked_hosts,
+            network: hosts,
             allowed_ports,
             blocked_ports,
             allowed_commands,
@@ -81,10 +80,8 @@ impl Merge {
         self.list(o, "protect", "protect", protect, |c| &mut c.protect);
         self.list(o, "protect", "policy/filesystem/protect", filesystem.protect, |c| &mut c.protect);
         self.list(o, "neverAsk", "neverAsk", never_ask, |c| &mut c.never_ask);
-        self.list(o, "blockedHosts", "blockedHosts", blocked_hosts, |c| &mut c.blocked_hosts);
-        self.list(o, "blockedHosts", "policy/network/blockedHosts", network.blocked_hosts, |c| {
-            &mut c.blocked_hosts
-        });
+        self.blocked_hosts(o, "blockedHosts", blocked_hosts);
+        self.blocked_hosts(o, "policy/network/blockedHosts", network.blocked_hosts);
         self.list(o, "blockedCommands", "blockedCommands", blocked_commands, |c| &mut c.blocked_commands);
         let names = "additionalSensitiveFiles";
         self.list(o, names, names, additional_sensitive_files, |c| &mut c.additional_sensitive_files);
@@ -95,7 +92,8 @@ impl Merge {
 
         // Lists that only ever allow: they shrink, where there is one.
         self.narrow(o, "allowedCommands", allowed_commands, |c| &mut c.allowed_commands);
-        self.narrow(o, "allowedHosts", allowed_hosts, |c| &mut c.allowed_hosts);
+        self.narrow_hosts(o, allowed_hosts);
+        self.tighten_hosts(o, hosts.unwrap_or_default());
 
         // Words with an order: the stricter one stays. `max` is the stricter one.
         self.stricter(o, "enabled", enabled, |c| &mut c.enabled, |a, b| a | b);
@@ -184,7 +182,7 @@ impl Merge {
     }
 
     /// Sets what is at least as strict as what is there.
-    fn stricter<T: Clone + PartialEq>(
+    pub(super) fn stricter<T: Clone + PartialEq>(
         &mut self,
         origin: &Origin<'_>,
         key: &'static str,
@@ -363,7 +361,7 @@ impl Merge {
 }
 
 /// None is no bound at all.
-fn fewer(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+pub(super) fn fewer(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.into_iter().chain(b).min()
 }
 

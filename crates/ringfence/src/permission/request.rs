@@ -99,8 +99,8 @@ impl Permission {
         let resource = redact.redact(&grant.path.to_string_lossy()).into_owned();
         let request = json!({ "access": grant.access, "recursive": grant.recursive, "resource": resource });
         let mut options = vec![Decision::AllowOnce, Decision::AllowSession];
-        // An address cannot be granted permanently: there is no network to keep it in.
-        if grant.path.is_absolute() {
+        // A path is kept among the grants, a host among those allowed; an address as such is kept nowhere.
+        if grant.path.is_absolute() || grant.access == Access::Connect {
             options.push(Decision::AllowPermanent);
         }
         options.extend([Decision::Deny, Decision::Abort]);
@@ -209,7 +209,9 @@ impl Permission {
         let is_path = self.resource.starts_with('/');
         let resource = visible_within(&self.resource, LONGEST_RESOURCE);
         match (self.kind, self.access) {
-            (PermissionKind::SandboxAccess, Some(access)) if is_path => format!("{access} {resource}"),
+            (PermissionKind::SandboxAccess, Some(access)) if is_path && access != Access::Connect => {
+                format!("{access} {resource}")
+            }
             (PermissionKind::SandboxAccess, _) => format!("connect to {resource}"),
             (PermissionKind::Execution, _) => "run".to_owned(),
             (PermissionKind::Tool, _) => format!("use {resource}"),

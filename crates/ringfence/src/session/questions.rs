@@ -10,7 +10,7 @@ use ringfence_fence::approve::{Approver, Question};
 use ringfence_fence::{BoxFuture, wait_for};
 use ringfence_ledger::Redact;
 use ringfence_model::config::{Ask, SafetyConfig};
-use ringfence_model::{Access, Decision, ErrorKind, Grant, GrantScope, visible};
+use ringfence_model::{Decision, ErrorKind, Grant, GrantScope, visible};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -193,7 +193,7 @@ impl Questions {
     fn known(&self, permission: &Permission, call: &Call) -> Option<Outcome> {
         let state = self.lock();
         let granted = permission.grant.as_ref().is_some_and(|wanted| {
-            state.granted.iter().any(|grant| grant.access_covers(wanted.access) && includes(grant, wanted))
+            state.granted.iter().any(|grant| grant.access.includes(wanted.access) && includes(grant, wanted))
         });
         if granted || state.allowed.contains(&permission.key) {
             drop(state);
@@ -294,7 +294,7 @@ impl Questions {
         let kept = match (&permission.grant, &permission.proposal) {
             (Some(grant), _) => {
                 let resource = grant.path.to_string_lossy();
-                self.keeper.keep_refusal(&resource).map(|()| {
+                self.keeper.keep_refusal(grant).map(|()| {
                     let resource = visible(&resource);
                     format!("nobody is asked about {resource} again ({file}); ask again with: ringfence grants revoke {resource}")
                 })
@@ -464,16 +464,6 @@ fn decided(permission: &Permission, call: &Call, answer: &Answer, reason: Reason
 fn includes(grant: &Grant, wanted: &Grant) -> bool {
     let place = grant.path == wanted.path || (grant.recursive && wanted.path.starts_with(&grant.path));
     place && (grant.recursive || !wanted.recursive)
-}
-
-trait AccessCovers {
-    fn access_covers(&self, wanted: Access) -> bool;
-}
-
-impl AccessCovers for Grant {
-    fn access_covers(&self, wanted: Access) -> bool {
-        self.access == Access::Write || wanted != Access::Write
-    }
 }
 
 /// A call whose command runs in a fence.

@@ -231,7 +231,7 @@ fn every_setting_of_the_small_sandbox_is_read_under_its_own_name() {
     );
     assert_eq!(config.limits, Limits { timeout_ms: Some(30_000), ..Limits::strict() });
     assert_eq!(
-        (texts(&config.allowed_hosts), texts(&config.blocked_hosts)),
+        (host_texts(&config.allowed_hosts), texts(&config.blocked_hosts)),
         (vec!["a.example"], vec![".bad.example"])
     );
     assert_eq!((texts(&config.env_passthrough), &*config.env_override["A"]), (vec!["MY_*"], "1"));

@@ -2,6 +2,7 @@
 
 mod checks;
 mod grants;
+mod hosts;
 mod layers;
 mod policies;
 mod profiles;
@@ -125,6 +126,10 @@ impl World {
 fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
+}
+
+fn host_texts(entries: &[HostEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.text.as_str()).collect()
 }
 
 fn texts(entries: &[Entry]) -> Vec<&str> {

@@ -93,7 +93,8 @@ fn a_host_is_reached_where_the_network_is_allowed_and_no_list_says_otherwise() {
         (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "A.Example.", true),
         (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "a.other", false),
         (r#"{ "allowNetwork": true, "allowedHosts": [".example"] }"#, "a example", false),
-        (r#"{ "allowNetwork": false, "allowedHosts": [".example"] }"#, "a.example", false),
+        (r#"{ "allowNetwork": false, "allowedHosts": [".example"] }"#, "a.example", true),
+        (r#"{ "allowNetwork": false, "allowedHosts": [".example:80"] }"#, "a.example", false),
         (r#"{ "allowNetwork": true, "mode": "strict" }"#, "a.example", false),
     ] {
         let world = World::new().user(&settings.replacen('{', r#"{ "provider": "docker","#, 1));
@@ -230,6 +231,10 @@ fn workspace_access_and_working_dir_have_an_effect() {
     assert!(may(&policy, "/srv/w/x", Access::Write));
 }
 
+fn written(rules: &[ringfence_model::HostRule]) -> Vec<String> {
+    rules.iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn modes_have_an_effect() {
     let permissive = World::new().user(r#"{ "mode": "permissive", "allowedHosts": ["a"] }"#);
@@ -238,10 +243,10 @@ fn modes_have_an_effect() {
     assert!(!may(&policy, "/etc/shadow", Access::Read), "what is denied stays denied");
     assert_eq!(config.validation_strictness, Strictness::Minimal);
     let strict = World::new().user(r#"{ "mode": "strict", "allowedHosts": ["a"] }"#);
-    assert_eq!(strict.policy().network.allowed_hosts, Vec::<String>::new());
+    assert_eq!(strict.policy().network.allowed_hosts, []);
     assert!(strict.load().config.strict_sensitive_files);
     assert_eq!(strict.load().config.validation_strictness, Strictness::Strict);
-    assert_eq!(permissive.policy().network.allowed_hosts, ["a"]);
+    assert_eq!(written(&permissive.policy().network.allowed_hosts), ["a"]);
 }
 
 #[test]
@@ -280,10 +285,8 @@ fn tmp_hosts_ports_and_variables_reach_the_policy() {
     );
     assert_eq!(policy.filesystem.decide(Path::new("/tmp/x"), Access::Write).outcome, PathOutcome::Private);
     let network = &policy.network;
-    assert_eq!(
-        (&network.allowed_hosts[..], &network.blocked_hosts[..]),
-        (&["a".into()][..], &["b".into()][..])
-    );
+    assert_eq!(written(&network.allowed_hosts), ["a"]);
+    assert_eq!(written(&network.blocked_hosts), ["b"]);
     assert_eq!(network.allowed_ports, [22, 443]);
     assert_eq!(network.blocked_ports, [23, 25, 110, 143, 445, 3306, 5432, 6379, 27017, 8080]);
     let passes = |name: &str| policy.environment.passes(std::ffi::OsStr::new(name));

@@ -39,7 +39,7 @@ fn what_tightens_is_taken() {
     assert_eq!(c.safety.gate, GateMode::Required);
     assert_eq!((c.ask, c.safety.mode, c.safety.approval_timeout_ms), (Ask::Never, SafetyMode::Deny, 5));
     assert_eq!((texts(&c.safety.denylist), texts(&c.safety.tool_denylist)), (vec!["rm"], vec!["t"]));
-    assert_eq!((texts(&c.allowed_commands), texts(&c.allowed_hosts)), (vec!["make"], vec!["a.example"]));
+    assert_eq!((texts(&c.allowed_commands), host_texts(&c.allowed_hosts)), (vec!["make"], vec!["a.example"]));
     assert_eq!(c.tools.deny.as_deref().map(texts), Some(vec!["web", "exec"]));
     let rule = c.deny.iter().find(|entry| entry.text == "private").unwrap();
     assert_eq!((rule.source.layer, rule.source.line), (RuleLayer::Project, Some(2)));
@@ -74,6 +74,10 @@ fn each_widening_is_ignored_by_name() {
         (r#"{ "grants": [{ "path": "/home", "access": "write" }] }"#, "grants"),
         (r#"{ "allowNetwork": true }"#, "allowNetwork"),
         (r#"{ "allowedPorts": [22] }"#, "allowedPorts"),
+        (r#"{ "allowedHosts": ["a.example"] }"#, "allowedHosts"),
+        (r#"{ "network": { "ask": true } }"#, "network.ask"),
+        (r#"{ "network": { "hostPorts": [5432] } }"#, "network.hostPorts"),
+        (r#"{ "network": { "maxConnections": null } }"#, "network.maxConnections"),
         (r#"{ "safety": { "mode": "allow" } }"#, "safety.mode"),
         (r#"{ "safety": { "gate": "off" } }"#, "safety.gate"),
         (r#"{ "safety": { "allowlist": ["rm"] } }"#, "safety.allowlist"),
