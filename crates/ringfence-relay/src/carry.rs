@@ -12,7 +12,7 @@ use crate::dial::Upstream;
 use crate::events::{Closed, End, Opened, Outcome, Refused};
 use crate::hello;
 use crate::http1;
-use crate::inspect::Inspect;
+use crate::inspect::Allowed;
 use crate::look::{Speech, look};
 use crate::proxy::Proxy;
 use crate::pump::{Flow, Stop, pump};
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     pub(crate) wanted: Wanted,
     address: Option<std::net::SocketAddr>,
     /// When requests are inspected.
-    pub(crate) inspect: Option<Arc<[Inspect]>>,
+    pub(crate) inspect: Option<Arc<[Allowed]>>,
     /// When requests go to a proxy.
     pub(crate) proxy: Option<Proxy>,
     pub(crate) out: Flow,
@@ -47,7 +47,7 @@ impl Connection {
         *named == self.wanted.host
             || matches!(self.wanted.host, Host::Address(_))
                 && matches!(self.shared.decide(named, self.wanted.port), Decision::Allowed(_))
-                && self.shared.inspected(named, self.wanted.port).is_none()
+                && matches!(self.shared.inspected.for_host(named, self.wanted.port), Ok(None))
     }
 
     pub(crate) fn refuse(&self, named: Option<&str>, why: String) {

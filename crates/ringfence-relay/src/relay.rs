@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _, NetworkPolicy};
+use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::carry;
 use crate::dial::{self, DialError, Upstream};
 use crate::events::Events;
-use crate::inspect::{Inspect, Inspected};
+use crate::inspect::Inspected;
 use crate::proxy;
 use crate::pump::Pipes;
 use crate::resolve::Resolver;
@@ -68,6 +68,7 @@ pub(crate) struct Shared {
     pub(crate) bytes_out: AtomicU64,
     connections: AtomicUsize,
     resolver: Resolver,
+    pub(crate) inspected: Inspected,
     #[cfg(feature = "inspect")]
     pub(crate) tls: crate::tls::Tls,
 }
@@ -92,19 +93,6 @@ impl Shared {
     pub(crate) fn could_send(&self, count: u64) -> bool {
         let sent = self.bytes_out.load(Ordering::Relaxed);
         self.settings.limits.bytes_out.is_none_or(|most| sent.saturating_add(count) <= most)
-    }
-
-    /// What is allowed of a host that is inspected: by any rule that is about it, also when a wider one that is not
-    /// inspected allows it too.
-    pub(crate) fn inspected(&self, host: &Host, port: u16) -> Option<Arc<[Inspect]>> {
-        let is_about = |inspected: &&Inspected| {
-            let alone =
-                NetworkPolicy { allowed_hosts: vec![inspected.rule.clone()], ..NetworkPolicy::default() };
-            matches!(alone.decide_host(host, port), HostDecision::Allowed(_))
-        };
-        let found = self.settings.inspected.iter().filter(is_about);
-        let all: Vec<_> = found.map(|inspected| inspected.inspect.clone()).collect();
-        (!all.is_empty()).then(|| all.into())
     }
 
     pub(crate) fn decide(&self, host: &Host, port: u16) -> Decision {
@@ -139,6 +127,7 @@ impl Relay {
     pub fn new(settings: Settings, events: Arc<dyn Events>) -> Self {
         let shared = Shared {
             resolver: Resolver::new(settings.resolver.clone(), settings.limits.look_up),
+            inspected: Inspected::of(&settings.policy, &settings.secrets),
             #[cfg(feature = "inspect")]
             tls: crate::tls::Tls::new(settings.roots.clone()),
             settings,
@@ -177,7 +166,8 @@ impl Relay {
                 return Err(DialError::Denied { why: format!("port {port} is blocked") });
             }
         };
-        let inspect = self.shared.inspected(host, *port);
+        let inspect = self.shared.inspected.for_host(host, *port);
+        let inspect = inspect.map_err(|why| DialError::Denied { why })?.map(Arc::from);
         if inspect.is_some() && !cfg!(feature = "inspect") {
             let why = format!("requests to {place} are to be inspected, which this build cannot do");
             return Err(DialError::Denied { why });
@@ -224,7 +214,7 @@ impl Relay {
     #[cfg(feature = "inspect")]
     #[must_use]
     pub fn ca_certificate_pem(&self) -> Option<String> {
-        if self.shared.settings.inspected.is_empty() {
+        if self.shared.inspected.is_empty() {
             return None;
         }
         self.shared.tls.authority_pem().ok()

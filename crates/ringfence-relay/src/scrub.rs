@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use crate::inspect::Credential;
+use crate::inspect::Secret;
 
 /// The part of a header after its scheme is a secret of its own from so many characters on.
 const SHORTEST_PART: usize = 8;
@@ -22,11 +22,12 @@ pub(crate) struct Scrub {
 }
 
 impl Scrub {
-    pub(crate) fn new(credentials: &[&Credential]) -> Self {
+    pub(crate) fn new(all: &[&Secret]) -> Self {
         let mut secrets: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        for credential in credentials {
-            let spellings = spellings(&credential.value).into_iter();
-            secrets.extend(spellings.map(|secret| (secret, credential.placeholder.clone().into_bytes())));
+        for secret in all {
+            let placeholder = secret.placeholder.as_bytes();
+            let spellings = spellings(&secret.value).into_iter();
+            secrets.extend(spellings.map(|spelling| (spelling, placeholder.to_vec())));
         }
         secrets.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         secrets.dedup_by(|(one, _), (other, _)| one == other);
@@ -188,11 +189,12 @@ mod tests {
     use super::*;
 
     fn scrub(value: &str, placeholder: &str) -> Scrub {
-        Scrub::new(&[&Credential {
+        let credential = ringfence_model::Credential {
             header: "authorization".to_owned(),
-            value: value.to_owned(),
-            placeholder: placeholder.to_owned(),
-        }])
+            from: ringfence_model::CredentialSource::Variables("$X".to_owned()),
+            variable: None,
+        };
+        Scrub::new(&[&Secret { credential, value: value.to_owned(), placeholder: placeholder.to_owned() }])
     }
 
     fn through(scrub: &Scrub, parts: &[&[u8]]) -> String {

@@ -129,7 +129,7 @@ fn a_hosts_proxy_is_the_way_out() {
             ..HostProxy::default()
         };
     });
-    assert!(!format!("{:?}", rig.relay).contains("secret"));
+    assert!(!format!("{:?}", rig.relay).contains("ada:secret"));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for status in ["200 OK", "403 Forbidden"] {
