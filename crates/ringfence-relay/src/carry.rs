@@ -12,8 +12,9 @@ use crate::dial::Upstream;
 use crate::events::{Closed, End, Opened, Outcome, Refused};
 use crate::hello;
 use crate::http1;
-use crate::inspect::Inspect;
+use crate::inspect::Allowed;
 use crate::look::{Speech, look};
+use crate::proxy::Proxy;
 use crate::pump::{Flow, Stop, pump};
 use crate::relay::{Decision, Shared, Slot, Wanted};
 use crate::requests::Requests;
@@ -29,7 +30,9 @@ pub(crate) struct Connection {
     pub(crate) wanted: Wanted,
     address: Option<std::net::SocketAddr>,
     /// When requests are inspected.
-    pub(crate) inspect: Option<Arc<[Inspect]>>,
+    pub(crate) inspect: Option<Arc<[Allowed]>>,
+    /// When requests go to a proxy.
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) out: Flow,
     pub(crate) into: Flow,
     since: Instant,
@@ -44,7 +47,7 @@ impl Connection {
         *named == self.wanted.host
             || matches!(self.wanted.host, Host::Address(_))
                 && matches!(self.shared.decide(named, self.wanted.port), Decision::Allowed(_))
-                && self.shared.inspected(named, self.wanted.port).is_none()
+                && matches!(self.shared.inspected.for_host(named, self.wanted.port), Ok(None))
     }
 
     pub(crate) fn refuse(&self, named: Option<&str>, why: String) {
@@ -86,7 +89,7 @@ impl Drop for Connection {
 }
 
 pub(crate) async fn carry(shared: Arc<Shared>, inside: OwnedFd, upstream: Upstream) {
-    let Upstream { socket, wanted, address, inspect, slot } = upstream;
+    let Upstream { socket, wanted, address, inspect, proxy, slot } = upstream;
     shared.events.opened(&Opened {
         host: wanted.host.clone(),
         port: wanted.port,
@@ -101,6 +104,7 @@ pub(crate) async fn carry(shared: Arc<Shared>, inside: OwnedFd, upstream: Upstre
         wanted,
         address,
         inspect,
+        proxy,
         since: Instant::now(),
         // Unless something else is said before it is dropped.
         outcome: std::sync::Mutex::new(Outcome::Stopped),
@@ -252,9 +256,14 @@ async fn first_bytes(connection: &Connection, inside: &Socket) -> First {
 
 async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) -> First {
     let host = &connection.wanted.host;
+    let is_free = connection.inspect.is_none() && connection.proxy.is_none();
     let mut part = vec![0; 16 * 1024];
     loop {
-        let refused = match look(&bytes) {
+        let speech = look(&bytes);
+        let refused = match speech {
+            Speech::Other | Speech::Tls if connection.proxy.is_some() => Some(format!(
+                "something else than HTTP to {host} on port 80, which the host's proxy does not take"
+            )),
             Speech::Other if connection.inspect.is_none() => return First::Carried(bytes),
             Speech::Other => {
                 Some(format!("something else than HTTP to {host}, whose requests are inspected"))
@@ -284,7 +293,7 @@ async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) ->
         }
         match inside.receive(&mut part).await {
             // It will never be a request or a handshake.
-            Ok(0) if look(&bytes) == Speech::Unclear && connection.inspect.is_none() => {
+            Ok(0) if speech == Speech::Unclear && is_free => {
                 return First::Carried(bytes);
             }
             Ok(0) => {

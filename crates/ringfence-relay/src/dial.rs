@@ -12,7 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::inspect::Inspect;
+use crate::inspect::Allowed;
+use crate::proxy::Proxy;
 use crate::relay::{Slot, Wanted};
 
 /// How long an address is tried alone before the next one is tried beside it.
@@ -86,7 +87,9 @@ pub struct Upstream {
     /// None behind the host's proxy.
     pub(crate) address: Option<SocketAddr>,
     /// When requests are inspected.
-    pub(crate) inspect: Option<Arc<[Inspect]>>,
+    pub(crate) inspect: Option<Arc<[Allowed]>>,
+    /// When it is connected to a proxy, which takes requests.
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) slot: Slot,
 }
 

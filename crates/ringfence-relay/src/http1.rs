@@ -97,7 +97,10 @@ async fn answer(
     if let Some(refused) = requests.refuse(&request) {
         return Ok(refused);
     }
-    *request.uri_mut() = within_host(request.uri());
+    match &requests.connection.proxy {
+        Some(proxy) => proxy.address(&mut request, &requests.connection.wanted.host)?,
+        None => *request.uri_mut() = within_host(request.uri()),
+    }
     requests.complete(&mut request)?;
     let method = request.method().clone();
     let program = hyper::upgrade::on(&mut request);

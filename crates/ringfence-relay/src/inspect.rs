@@ -2,30 +2,13 @@
 
 use std::fmt;
 
-use ringfence_model::HostRule;
+use ringfence_model::{Credential, Host, HostDecision, HostRule, NetworkPolicy};
 
-/// A rule whose requests are looked at one by one, also inside of TLS.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspected {
-    /// The one that allows the host.
-    pub rule: HostRule,
-    pub inspect: Inspect,
-}
-
-/// What is allowed of a host. Lists that are empty allow all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inspect {
-    pub methods: Vec<String>,
-    pub paths: Vec<PathGlob>,
-    /// Added to each request that is allowed, when it goes by TLS.
-    pub credential: Option<Credential>,
-}
-
-/// A secret that a request carries and that the program never sees.
+/// The value of a rule's credential, which whoever runs the relay has fetched.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credential {
-    /// The header it is sent in.
-    pub header: String,
+pub struct Secret {
+    /// Whose value it is, as the rule says it.
+    pub credential: Credential,
     /// The whole header, or what takes the placeholder's place in it.
     pub value: String,
     /// What the program has instead: replaced in the header on the way out, and put in the secret's place on the way
@@ -33,26 +16,57 @@ pub struct Credential {
     pub placeholder: String,
 }
 
-impl fmt::Debug for Credential {
+impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential")
-            .field("header", &self.header)
+        f.debug_struct("Secret")
+            .field("credential", &self.credential)
             .field("placeholder", &self.placeholder)
             .finish_non_exhaustive()
     }
 }
 
-/// A path with `*` for anything within a segment and `**` for anything at all: `/repos/*/issues`, `/v1/**`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathGlob(String);
+/// A rule's requests, with everything at hand. Lists that are empty allow all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Allowed {
+    methods: Vec<String>,
+    paths: Vec<PathGlob>,
+    /// Added to each request that is allowed, when it goes by TLS.
+    pub(crate) secret: Option<Secret>,
+}
 
-impl PathGlob {
-    /// None when it does not begin with `/`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        text.starts_with('/').then(|| Self(text.to_owned()))
+/// The rules of a policy that are inspected.
+#[derive(Debug)]
+pub(crate) struct Inspected(Vec<(HostRule, Result<Allowed, String>)>);
+
+impl Inspected {
+    pub(crate) fn of(policy: &NetworkPolicy, secrets: &[Secret]) -> Self {
+        let rules = policy.allowed_hosts.iter().filter(|rule| rule.inspect.is_some());
+        Self(rules.map(|rule| (rule.clone(), Allowed::by(rule, secrets))).collect())
     }
 
+    #[cfg(feature = "inspect")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is allowed of a host that is inspected: by any rule that is about it, also when a wider one that is not
+    /// inspected allows it too. None when it is not; an error when a rule cannot be kept to.
+    pub(crate) fn for_host(&self, host: &Host, port: u16) -> Result<Option<Vec<Allowed>>, String> {
+        let is_about = |rule: &HostRule| {
+            let alone = NetworkPolicy { allowed_hosts: vec![rule.clone()], ..NetworkPolicy::default() };
+            matches!(alone.decide_host(host, port), HostDecision::Allowed(_))
+        };
+        let rules = self.0.iter().filter(|(rule, _)| is_about(rule));
+        let all = rules.map(|(_, allowed)| allowed.clone()).collect::<Result<Vec<_>, String>>()?;
+        Ok((!all.is_empty()).then_some(all))
+    }
+}
+
+/// A path with `*` for anything within a segment and `**` for anything at all: `/repos/*/issues`, `/v1/**`.
+#[derive(Debug, Clone)]
+struct PathGlob(String);
+
+impl PathGlob {
     fn covers(&self, path: &str) -> bool {
         covers(self.0.as_bytes(), path.as_bytes())
     }
@@ -91,10 +105,22 @@ fn covers(glob: &[u8], path: &[u8]) -> bool {
     }
 }
 
-impl Inspect {
+impl Allowed {
+    fn by(rule: &HostRule, secrets: &[Secret]) -> Result<Self, String> {
+        let Some(inspect) = &rule.inspect else { return Ok(Self::default()) };
+        let secret = match &inspect.credential {
+            None => None,
+            Some(credential) => {
+                let found = secrets.iter().find(|secret| secret.credential == *credential);
+                Some(found.ok_or_else(|| format!("the credential of `{rule}` is not there"))?.clone())
+            }
+        };
+        let paths = inspect.paths.iter().map(|path| PathGlob(path.clone())).collect();
+        Ok(Self { methods: inspect.methods.clone(), paths, secret })
+    }
+
     /// Whether a request with that method and that path, as it is written, is among those allowed.
-    #[must_use]
-    pub fn allows(&self, method: &str, path: &str) -> bool {
+    pub(crate) fn allows(&self, method: &str, path: &str) -> bool {
         let is_method = self.methods.is_empty() || self.methods.iter().any(|own| own == method);
         is_method
             && (self.paths.is_empty()
@@ -145,11 +171,11 @@ mod tests {
 
     use super::*;
 
-    fn inspect(methods: &[&str], paths: &[&str]) -> Inspect {
-        Inspect {
+    fn inspect(methods: &[&str], paths: &[&str]) -> Allowed {
+        Allowed {
             methods: methods.iter().map(|&method| method.to_owned()).collect(),
-            paths: paths.iter().map(|path| PathGlob::parse(path).unwrap()).collect(),
-            credential: None,
+            paths: paths.iter().map(|&path| PathGlob(path.to_owned())).collect(),
+            secret: None,
         }
     }
 
@@ -217,10 +243,27 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_is_not_shown() {
-        let credential =
-            Credential { header: "x".to_owned(), value: "s3cret".to_owned(), placeholder: "p".to_owned() };
-        assert!(!format!("{credential:?}").contains("s3cret"));
+    fn a_secret_is_not_shown_and_one_that_is_missing_is_missed() {
+        let credential = Credential {
+            header: "x".to_owned(),
+            from: ringfence_model::CredentialSource::Variables("$X".to_owned()),
+            variable: None,
+        };
+        let secret = Secret {
+            credential: credential.clone(),
+            value: "s3cret".to_owned(),
+            placeholder: "p".to_owned(),
+        };
+        assert!(!format!("{secret:?}").contains("s3cret"));
+        let source = ringfence_model::RuleSource::layer(ringfence_model::RuleLayer::User);
+        let mut rule = HostRule::parse("a.example", source).unwrap();
+        rule.inspect = ringfence_model::Inspect::checked(vec![], vec![], Some(credential)).unwrap();
+        let policy = NetworkPolicy { allowed_hosts: vec![rule], ..NetworkPolicy::default() };
+        let (own, other) = (Host::parse("a.example").unwrap(), Host::parse("b.example").unwrap());
+        assert!(Inspected::of(&policy, &[secret]).for_host(&own, 443).unwrap().is_some());
+        let without = Inspected::of(&policy, &[]);
+        assert!(without.for_host(&own, 443).unwrap_err().contains("`a.example` is not there"));
+        assert!(without.for_host(&other, 443).unwrap().is_none());
     }
 
     /// The same by trying everything.

@@ -16,7 +16,7 @@
 //! With an *address* that was allowed as such, TLS may name nobody, and both may name the address or a host that the
 //! policy allows by itself.
 //!
-//! A rule that is inspected ([`Inspect`]) allows HTTP alone. Its TLS ends at the relay, under a certificate of an
+//! A rule that is inspected ([`HostRule::inspect`](ringfence_model::HostRule)) allows HTTP alone. Its TLS ends at the relay, under a certificate of an
 //! authority that this relay made for itself ([`Relay::ca_certificate_pem`]) and whose key is nowhere but in memory;
 //! towards the host it is TLS again, with the host's name verified. Each request is judged by method and path, and a
 //! credential that the program never sees is added; where the host sends it back, a placeholder stands in its place.
@@ -73,6 +73,6 @@ mod tls;
 
 pub use dial::{DialError, Upstream};
 pub use events::{Closed, End, Events, Opened, Outcome, Refused};
-pub use inspect::{Credential, Inspect, Inspected, PathGlob};
+pub use inspect::Secret;
 pub use relay::{Decision, Relay, Wanted};
 pub use settings::{HostProxy, Limits, Settings};

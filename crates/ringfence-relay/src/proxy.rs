@@ -1,4 +1,5 @@
-//! The host's own proxy: a tunnel through it (`CONNECT`), where the host has one and the name is not excepted.
+//! The host's own proxy, where the host has one and the name is not excepted: a tunnel through it (`CONNECT`), or for
+//! port 80 requests to it.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpStream};
@@ -6,6 +7,8 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use base64::Engine as _;
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderValue, Request, Uri};
 use ringfence_model::Host;
 
 use crate::settings::HostProxy;
@@ -19,6 +22,27 @@ pub(crate) struct Proxy {
     pub(crate) port: u16,
     /// `user:password`, encoded.
     credentials: Option<String>,
+}
+
+impl Proxy {
+    /// Makes a request to a host one to the proxy.
+    pub(crate) fn address<B>(&self, request: &mut Request<B>, host: &Host) -> Result<(), http::Error> {
+        // No port: it is the usual one.
+        let authority = match host {
+            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
+            Host::Address(IpAddr::V4(_)) | Host::Name(_) => host.to_string(),
+        };
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let path = if path.starts_with('/') { path } else { "/" };
+        *request.uri_mut() =
+            Uri::builder().scheme("http").authority(authority).path_and_query(path).build()?;
+        if let Some(credentials) = &self.credentials {
+            let mut value = HeaderValue::try_from(format!("Basic {credentials}"))?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
+        Ok(())
+    }
 }
 
 impl HostProxy {

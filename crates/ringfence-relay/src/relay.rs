@@ -7,14 +7,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _, NetworkPolicy};
+use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::carry;
 use crate::dial::{self, DialError, Upstream};
 use crate::events::Events;
-use crate::inspect::{Inspect, Inspected};
+use crate::inspect::Inspected;
 use crate::proxy;
 use crate::pump::Pipes;
 use crate::resolve::Resolver;
@@ -72,6 +72,7 @@ pub(crate) struct Shared {
     /// Told with each connection that ends.
     ended: (Mutex<()>, Condvar),
     resolver: Resolver,
+    pub(crate) inspected: Inspected,
     #[cfg(feature = "inspect")]
     pub(crate) tls: crate::tls::Tls,
 }
@@ -100,19 +101,6 @@ impl Shared {
         self.settings.limits.bytes_out.is_none_or(|most| sent.saturating_add(count) <= most)
     }
 
-    /// What is allowed of a host that is inspected: by any rule that is about it, also when a wider one that is not
-    /// inspected allows it too.
-    pub(crate) fn inspected(&self, host: &Host, port: u16) -> Option<Arc<[Inspect]>> {
-        let is_about = |inspected: &&Inspected| {
-            let alone =
-                NetworkPolicy { allowed_hosts: vec![inspected.rule.clone()], ..NetworkPolicy::default() };
-            matches!(alone.decide_host(host, port), HostDecision::Allowed(_))
-        };
-        let found = self.settings.inspected.iter().filter(is_about);
-        let all: Vec<_> = found.map(|inspected| inspected.inspect.clone()).collect();
-        (!all.is_empty()).then(|| all.into())
-    }
-
     pub(crate) fn decide(&self, host: &Host, port: u16) -> Decision {
         let policy = &self.settings.policy;
         match policy.decide_host(host, port) {
@@ -125,6 +113,11 @@ impl Shared {
             HostDecision::DeniedPort => Decision::DeniedPort,
         }
     }
+}
+
+/// Whether nobody but this machine says where it is.
+fn is_local(host: &Host) -> bool {
+    is_this_machine(host) || matches!(host, Host::Name(name) if name.ends_with(".localhost"))
 }
 
 fn is_this_machine(host: &Host) -> bool {
@@ -140,6 +133,7 @@ impl Relay {
     pub fn new(settings: Settings, events: Arc<dyn Events>) -> Self {
         let shared = Shared {
             resolver: Resolver::new(settings.resolver.clone(), settings.limits.look_up),
+            inspected: Inspected::of(&settings.policy, &settings.secrets),
             #[cfg(feature = "inspect")]
             tls: crate::tls::Tls::new(settings.roots.clone()),
             settings,
@@ -180,7 +174,8 @@ impl Relay {
                 return Err(DialError::Denied { why: format!("port {port} is blocked") });
             }
         };
-        let inspect = self.shared.inspected(host, *port);
+        let inspect = self.shared.inspected.for_host(host, *port);
+        let inspect = inspect.map_err(|why| DialError::Denied { why })?.map(Arc::from);
         if inspect.is_some() && !cfg!(feature = "inspect") {
             let why = format!("requests to {place} are to be inspected, which this build cannot do");
             return Err(DialError::Denied { why });
@@ -194,7 +189,7 @@ impl Relay {
         }
         let failed = |error| DialError::Connect { host: place.clone(), error };
         let way = self.shared.settings.proxy.way_to(host, *port);
-        if !is_this_machine(host)
+        if !is_local(host)
             && let Some(proxy) = way.map_err(|why| DialError::Proxy { why })?
         {
             if let Host::Address(address) = host {
@@ -205,15 +200,21 @@ impl Relay {
             let (socket, _) = dial::connect(&addresses, proxy.port, deadline).map_err(|error| {
                 DialError::Proxy { why: format!("{} cannot be reached: {error}", proxy.host) }
             })?;
+            let wanted = wanted.clone();
+            if *port == 80 {
+                // Proxies make tunnels to a few ports, and to this one mostly not; they take its requests.
+                return Ok(Upstream { socket, wanted, address: None, inspect, proxy: Some(proxy), slot });
+            }
             let socket = proxy::tunnel(socket, &proxy, host, *port, deadline)
                 .map_err(|why| DialError::Proxy { why })?;
-            return Ok(Upstream { socket, wanted: wanted.clone(), address: None, inspect, slot });
+            return Ok(Upstream { socket, wanted, address: None, inspect, proxy: None, slot });
         }
         let addresses = self.shared.resolver.look_up(host)?;
         let vetted = self.vetted(wanted, rule.as_ref(), &addresses)?;
         let (socket, address) =
             dial::connect(&vetted, *port, Instant::now() + limits.connect).map_err(failed)?;
-        Ok(Upstream { socket, wanted: wanted.clone(), address: Some(address), inspect, slot })
+        let (wanted, address) = (wanted.clone(), Some(address));
+        Ok(Upstream { socket, wanted, address, inspect, proxy: None, slot })
     }
 
     /// The authority that programs must trust for hosts that are inspected. It lives as long as this relay. None where
@@ -221,7 +222,7 @@ impl Relay {
     #[cfg(feature = "inspect")]
     #[must_use]
     pub fn ca_certificate_pem(&self) -> Option<String> {
-        if self.shared.settings.inspected.is_empty() {
+        if self.shared.inspected.is_empty() {
             return None;
         }
         self.shared.tls.authority_pem().ok()

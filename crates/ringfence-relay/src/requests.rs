@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use ringfence_model::visible_within;
 
 use crate::carry::Connection;
-use crate::inspect::{Credential, Inspect};
+use crate::inspect::{Allowed, Secret};
 use crate::proxy::split_port;
 use crate::scrub::{Scrub, Scrubbed};
 
@@ -41,13 +41,13 @@ impl Requests {
     pub(crate) fn new(connection: &Arc<Connection>, is_tls: bool) -> Arc<Self> {
         let connection = Arc::clone(connection);
         let inspects = connection.inspect.as_deref().unwrap_or_default();
-        let credentials: Vec<_> = inspects.iter().filter_map(|inspect| inspect.credential.as_ref()).collect();
-        let scrub = (is_tls && !credentials.is_empty()).then(|| Scrub::new(&credentials));
+        let secrets: Vec<_> = inspects.iter().filter_map(|inspect| inspect.secret.as_ref()).collect();
+        let scrub = (is_tls && !secrets.is_empty()).then(|| Scrub::new(&secrets));
         Arc::new(Self { connection, is_tls, scrub })
     }
 
     /// What allows the request; an error when it is inspected and nothing does.
-    fn inspect<B>(&self, request: &Request<B>) -> Result<Option<&Inspect>, ()> {
+    fn inspect<B>(&self, request: &Request<B>) -> Result<Option<&Allowed>, ()> {
         let Some(inspects) = &self.connection.inspect else { return Ok(None) };
         let (method, path) = (request.method().as_str(), request.uri().path());
         let allowing = inspects.iter().find(|inspect| inspect.allows(method, path));
@@ -55,9 +55,9 @@ impl Requests {
     }
 
     /// A secret goes nowhere but into TLS.
-    fn credential<B>(&self, request: &Request<B>) -> Option<&Credential> {
+    fn secret<B>(&self, request: &Request<B>) -> Option<&Secret> {
         let inspect = self.inspect(request).ok().flatten();
-        inspect.and_then(|inspect| inspect.credential.as_ref()).filter(|_| self.is_tls)
+        inspect.and_then(|inspect| inspect.secret.as_ref()).filter(|_| self.is_tls)
     }
 
     /// The answer to a request that may not be made.
@@ -131,17 +131,17 @@ impl Requests {
             request.headers_mut(),
             if is_inspected { may_be_inspected } else { may_be_carried },
         );
-        let Some(credential) = self.credential(request) else { return Ok(()) };
+        let Some(secret) = self.secret(request) else { return Ok(()) };
         let headers = request.headers_mut();
-        let name = HeaderName::from_bytes(credential.header.as_bytes())?;
+        let name = HeaderName::from_bytes(secret.credential.header.as_bytes())?;
         let has_placeholder = |value: &HeaderValue| {
-            !credential.placeholder.is_empty()
-                && value.to_str().is_ok_and(|value| value.contains(&credential.placeholder))
+            !secret.placeholder.is_empty()
+                && value.to_str().is_ok_and(|value| value.contains(&secret.placeholder))
         };
         let own = headers.get(&name).filter(|value| has_placeholder(value));
         let text = match own.and_then(|value| value.to_str().ok()) {
-            Some(text) => text.replace(&credential.placeholder, &credential.value),
-            None => credential.value.clone(),
+            Some(text) => text.replace(&secret.placeholder, &secret.value),
+            None => secret.value.clone(),
         };
         // The error would show the secret.
         let mut value = HeaderValue::from_str(&text).map_err(|_| "the credential is no value of a header")?;

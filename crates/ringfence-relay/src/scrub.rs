@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use crate::inspect::Credential;
+use crate::inspect::Secret;
 
 /// The part of a header after its scheme is a secret of its own from so many characters on.
 const SHORTEST_PART: usize = 8;
@@ -17,18 +17,25 @@ const SHORTEST_PART: usize = 8;
 pub(crate) struct Scrub {
     /// Each with what is put in its place. Longer ones first; none is empty.
     secrets: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether one begins with that byte.
+    begins: [bool; 256],
 }
 
 impl Scrub {
-    pub(crate) fn new(credentials: &[&Credential]) -> Self {
+    pub(crate) fn new(all: &[&Secret]) -> Self {
         let mut secrets: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        for credential in credentials {
-            let spellings = spellings(&credential.value).into_iter();
-            secrets.extend(spellings.map(|secret| (secret, credential.placeholder.clone().into_bytes())));
+        for secret in all {
+            let placeholder = secret.placeholder.as_bytes();
+            let spellings = spellings(&secret.value).into_iter();
+            secrets.extend(spellings.map(|spelling| (spelling, placeholder.to_vec())));
         }
         secrets.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         secrets.dedup_by(|(one, _), (other, _)| one == other);
-        Self { secrets }
+        let mut begins = [false; 256];
+        for (secret, _) in &secrets {
+            begins[usize::from(secret[0])] = true;
+        }
+        Self { secrets, begins }
     }
 
     /// Whether what is scrubbed is as long as before.
@@ -73,7 +80,7 @@ impl Scrub {
 
     /// Where a secret could begin.
     fn next_start(&self, bytes: &[u8]) -> Option<usize> {
-        bytes.iter().position(|byte| self.secrets.iter().any(|(secret, _)| secret[0] == *byte))
+        bytes.iter().position(|byte| self.begins[usize::from(*byte)])
     }
 }
 
@@ -182,11 +189,12 @@ mod tests {
     use super::*;
 
     fn scrub(value: &str, placeholder: &str) -> Scrub {
-        Scrub::new(&[&Credential {
+        let credential = ringfence_model::Credential {
             header: "authorization".to_owned(),
-            value: value.to_owned(),
-            placeholder: placeholder.to_owned(),
-        }])
+            from: ringfence_model::CredentialSource::Variables("$X".to_owned()),
+            variable: None,
+        };
+        Scrub::new(&[&Secret { credential, value: value.to_owned(), placeholder: placeholder.to_owned() }])
     }
 
     fn through(scrub: &Scrub, parts: &[&[u8]]) -> String {

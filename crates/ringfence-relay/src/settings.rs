@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringfence_model::NetworkPolicy;
 
-use crate::inspect::Inspected;
+use crate::inspect::Secret;
 
 /// Everything a relay depends on. It reads no environment and no configuration.
 #[derive(Debug, Clone)]
@@ -15,21 +15,28 @@ pub struct Settings {
     pub limits: Limits,
     /// The host's `getent`, which is asked for addresses: a static program cannot look names up by itself.
     pub resolver: PathBuf,
-    /// Which of the policy's rules are inspected.
-    pub inspected: Vec<Inspected>,
+    /// The values of the credentials that the policy's rules name.
+    pub secrets: Vec<Secret>,
     /// Files with the certificates that the host trusts; the first that is there is read.
     pub roots: Vec<PathBuf>,
 }
 
 impl Settings {
+    /// With the policy's own limits, and everything else as it usually is.
     #[must_use]
     pub fn new(policy: NetworkPolicy) -> Self {
+        let usual = Limits::default();
+        let most = policy.max_connections.and_then(|most| usize::try_from(most).ok());
         Self {
+            limits: Limits {
+                connections: most.unwrap_or(usual.connections),
+                bytes_out: policy.max_bytes_out,
+                ..usual
+            },
             policy,
             proxy: HostProxy::default(),
-            limits: Limits::default(),
             resolver: usual_resolver(),
-            inspected: Vec::new(),
+            secrets: Vec::new(),
             roots: ROOTS.map(PathBuf::from).into(),
         }
     }

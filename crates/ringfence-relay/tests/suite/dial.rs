@@ -129,7 +129,7 @@ fn a_hosts_proxy_is_the_way_out() {
             ..HostProxy::default()
         };
     });
-    assert!(!format!("{:?}", rig.relay).contains("secret"));
+    assert!(!format!("{:?}", rig.relay).contains("ada:secret"));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for status in ["200 OK", "403 Forbidden"] {
@@ -171,4 +171,34 @@ fn a_proxy_that_cannot_be_used_is_no_reason_to_go_without() {
         });
         assert!(matches!(rig.dial("a.example", 443), Err(DialError::Proxy { .. })), "{proxy}");
     }
+}
+
+#[test]
+fn requests_to_port_80_are_made_to_the_proxy() {
+    let proxy = listener();
+    let rig = rig_with(&["a.example"], "echo 127.0.0.1", |settings| {
+        settings.proxy.http = Some(format!("http://ada:secret@127.0.0.1:{}", port_of(&proxy)));
+    });
+    let (mut program, inside) = super::rig::tcp_pair();
+    rig.relay.carry(inside.into(), rig.dial("a.example", 80).unwrap());
+    let mut other = accept(&proxy);
+    program.write_all(b"GET /x?y HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        other.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    assert!(head.starts_with("GET http://a.example/x?y HTTP/1.1\r\nHost: a.example\r\n"), "{head}");
+    assert!(head.contains("proxy-authorization: Basic YWRhOnNlY3JldA==\r\n"), "{head}");
+    // Nobody else's requests, and nothing else.
+    for other in ["GET / HTTP/1.1\r\nHost: b.example\r\n\r\n", "SSH-2.0-x\r\n", "\x16\x03\x01\x02\0\x01"] {
+        let (mut program, inside) = super::rig::tcp_pair();
+        rig.relay.carry(inside.into(), rig.dial("a.example", 80).unwrap());
+        let mut taken = accept(&proxy);
+        program.write_all(other.as_bytes()).unwrap();
+        assert_eq!(taken.read(&mut [0]).unwrap_or(0), 0, "{other}");
+    }
+    assert!(matches!(rig.dial("x.localhost", 80), Err(DialError::Denied { .. })));
 }

@@ -5,7 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use ringfence_relay::{Credential, Inspect, Inspected, Outcome, PathGlob};
+use ringfence_model::{Credential, CredentialSource, Inspect};
+use ringfence_relay::{Outcome, Secret};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
@@ -22,28 +23,35 @@ pub(crate) struct Site {
     pub(crate) config: Arc<ServerConfig>,
 }
 
-pub(crate) fn get_only(paths: &[&str], credential: Option<Credential>) -> Inspect {
-    Inspect {
-        methods: vec!["GET".to_owned(), "HEAD".to_owned(), "PUT".to_owned()],
-        paths: paths.iter().map(|path| PathGlob::parse(path).unwrap()).collect(),
-        credential,
+/// What a rule allows, with its secret.
+pub(crate) type Allowed = (Inspect, Option<Secret>);
+
+pub(crate) fn get_only(paths: &[&str], secret: Option<Secret>) -> Allowed {
+    let methods = ["GET", "HEAD", "PUT"].map(str::to_owned).into();
+    let paths = paths.iter().map(|&path| path.to_owned()).collect();
+    let credential = secret.as_ref().map(|secret| secret.credential.clone());
+    (Inspect::checked(methods, paths, credential).unwrap().unwrap(), secret)
+}
+
+pub(crate) fn secret() -> Option<Secret> {
+    Some(secret_of("authorization", SECRET, PLACEHOLDER))
+}
+
+fn secret_of(header: &str, value: &str, placeholder: &str) -> Secret {
+    let from = CredentialSource::Variables("$TOKEN".to_owned());
+    Secret {
+        credential: Credential { header: header.to_owned(), from, variable: None },
+        value: value.to_owned(),
+        placeholder: placeholder.to_owned(),
     }
 }
 
-pub(crate) fn credential() -> Option<Credential> {
-    Some(Credential {
-        header: "authorization".to_owned(),
-        value: SECRET.to_owned(),
-        placeholder: PLACEHOLDER.to_owned(),
-    })
-}
-
-pub(crate) fn site(inspect: Inspect, protocols: &[&[u8]]) -> Site {
+pub(crate) fn site(inspect: Allowed, protocols: &[&[u8]]) -> Site {
     let inspected = [("a.example", inspect.clone()), ("b.example", inspect)];
     site_with(&["a.example", "b.example", "127.0.0.1"], &inspected, protocols)
 }
 
-fn site_with(allowed: &[&str], inspected: &[(&str, Inspect)], protocols: &[&[u8]]) -> Site {
+fn site_with(allowed: &[&str], inspected: &[(&str, Allowed)], protocols: &[&[u8]]) -> Site {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -58,10 +66,12 @@ fn site_with(allowed: &[&str], inspected: &[(&str, Inspect)], protocols: &[&[u8]
         .unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     let rig = rig_with(allowed, "echo 127.0.0.1", |settings| {
-        let inspected = inspected
-            .iter()
-            .map(|(host, inspect)| Inspected { rule: rules(&[host]).remove(0), inspect: inspect.clone() });
-        settings.inspected = inspected.collect();
+        for (host, (inspect, secret)) in inspected {
+            let mut rule = rules(&[host]).remove(0);
+            rule.inspect = Some(inspect.clone());
+            settings.policy.allowed_hosts.insert(0, rule);
+            settings.secrets.extend(secret.clone());
+        }
         let roots = settings.resolver.with_file_name("roots.pem");
         std::fs::write(&roots, issuer.pem()).unwrap();
         settings.roots = vec![roots];
@@ -144,7 +154,7 @@ fn requests_are_judged_by_method_and_path() {
         ("GET /v1/x HTTP/1.1\r\nHost: b.example\r\n\r\n", "meant for b.example"),
         ("GET http://a.example/v1/x HTTP/1.1\r\nHost: a.example\r\n\r\n", "another scheme"),
     ] {
-        let site = site(get_only(&["/v1/**"], credential()), &[b"http/1.1"]);
+        let site = site(get_only(&["/v1/**"], secret()), &[b"http/1.1"]);
         let (seen, got) = site.exchange(request, &[]);
         assert_eq!(seen, "", "{request}");
         assert!(got.starts_with("HTTP/1.1 403 ") && got.contains(why), "{request}: {got}");
@@ -168,7 +178,7 @@ fn a_credential_goes_out_and_never_comes_back() {
         ("Authorization: something else\r\n", SECRET),
         ("Authorization: one\r\nAuthorization: two\r\n", SECRET),
     ] {
-        let site = site(get_only(&[], credential()), &[b"http/1.1"]);
+        let site = site(get_only(&[], secret()), &[b"http/1.1"]);
         let request = format!(
             "GET / HTTP/1.1\r\nHost: a.example\r\nAccept-Encoding: gzip\r\n{own}Connection: close\r\n\r\n"
         );
@@ -188,13 +198,13 @@ fn a_credential_goes_out_and_never_comes_back() {
         assert!(head.contains("x-echo: <ringfence_token>") && !head.contains("content-length"), "{got}");
         assert_eq!(got.matches(PLACEHOLDER).count(), 4, "{got}");
         let told = format!("{:?} {:?}", site.rig.told.closed(1), site.rig.relay);
-        assert!(!told.contains("secret"), "{told}");
+        assert!(!told.contains("very-secret"), "{told}");
     }
 }
 
 #[test]
 fn an_answer_that_cannot_be_searched_is_not_passed_on() {
-    let site = site(get_only(&[], credential()), &[b"http/1.1"]);
+    let site = site(get_only(&[], secret()), &[b"http/1.1"]);
     let request = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
     let answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc";
     let (_, got) = site.exchange(request, &[answer]);
@@ -203,7 +213,7 @@ fn an_answer_that_cannot_be_searched_is_not_passed_on() {
 
 #[test]
 fn a_secret_goes_by_tls_only_and_a_rule_allows_http_only() {
-    let site = site(get_only(&["/v1"], credential()), &[b"http/1.1"]);
+    let site = site(get_only(&["/v1"], secret()), &[b"http/1.1"]);
     let mut program = site.rig.tcp("a.example", &site.listener);
     let mut server = accept(&site.listener);
     program.write_all(b"GET /v1 HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
@@ -222,7 +232,7 @@ fn a_secret_goes_by_tls_only_and_a_rule_allows_http_only() {
 #[test]
 fn a_host_that_nobody_vouches_for_is_not_spoken_to() {
     // Its certificate is for another name.
-    let site = site(get_only(&[], credential()), &[b"http/1.1"]);
+    let site = site(get_only(&[], secret()), &[b"http/1.1"]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut server = site.accept();
@@ -236,7 +246,7 @@ fn a_host_that_nobody_vouches_for_is_not_spoken_to() {
 
 #[test]
 fn large_bodies_and_changes_of_protocol_pass() {
-    let site = site(get_only(&[], credential()), &[b"http/1.1"]);
+    let site = site(get_only(&[], secret()), &[b"http/1.1"]);
     let all = vec![b'x'; 2_000_000];
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -303,13 +313,9 @@ fn a_wider_rule_is_no_way_around_one_that_is_inspected() {
 
 #[test]
 fn each_rule_has_its_own_requests_and_its_own_credential() {
-    let other = Credential {
-        header: "x-key".to_owned(),
-        value: "another-very-secret".to_owned(),
-        placeholder: "OTHER".to_owned(),
-    };
+    let other = secret_of("x-key", "another-very-secret", "OTHER");
     let inspected =
-        [("a.example", get_only(&["/1"], credential())), ("a.example", get_only(&["/2"], Some(other)))];
+        [("a.example", get_only(&["/1"], secret())), ("a.example", get_only(&["/2"], Some(other)))];
     for (path, want, not) in [("/1", SECRET, "x-key"), ("/2", "another-very-secret", "authorization")] {
         let site = site_with(&["a.example", "127.0.0.1"], &inspected, &[b"http/1.1"]);
         let request = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");

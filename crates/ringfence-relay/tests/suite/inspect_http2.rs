@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::inspect::{PLACEHOLDER, SECRET, client_config, credential, get_only, site};
+use super::inspect::{PLACEHOLDER, SECRET, client_config, get_only, secret, site};
 use super::rig::accept;
 
 /// Says back which credential it got, and how much.
@@ -27,7 +27,7 @@ async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infal
 
 #[test]
 fn requests_of_http2_are_judged_and_completed() {
-    let site = site(get_only(&["/v1/**"], credential()), &[b"h2", b"http/1.1"]);
+    let site = site(get_only(&["/v1/**"], secret()), &[b"h2", b"http/1.1"]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let program = site.rig.tcp("a.example", &site.listener);
     let server = accept(&site.listener);
