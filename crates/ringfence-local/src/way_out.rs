@@ -14,9 +14,9 @@ use rustix::io::Errno;
 
 use crate::host::Host;
 
-/// None where policy lets nobody out.
-pub(crate) fn of(policy: &NetworkPolicy, host: &Host) -> Option<Arc<dyn Outside>> {
-    if !policy.is_by_name() {
+/// None where policy lets nobody out, and no person does.
+pub(crate) fn of(policy: &NetworkPolicy, host: &Host, is_asked: bool) -> Option<Arc<dyn Outside>> {
+    if !policy.is_by_name() && !is_asked {
         return None;
     }
     let mut settings = Settings::new(policy.clone());
@@ -30,7 +30,7 @@ pub(crate) fn of(policy: &NetworkPolicy, host: &Host) -> Option<Arc<dyn Outside>
     }
     let news = Arc::new(News::default());
     let relay = Relay::new(settings, Arc::clone(&news) as Arc<dyn Events>);
-    Some(Arc::new(ByName { relay: Mutex::new(Some(relay)), news }))
+    Some(Arc::new(ByName { is_by_name: policy.is_by_name(), relay: Mutex::new(Some(relay)), news }))
 }
 
 /// The one that the person's own programs would run.
@@ -55,6 +55,7 @@ fn proxy(host: &Host) -> HostProxy {
 
 #[derive(Debug)]
 struct ByName {
+    is_by_name: bool,
     /// None when it has ended.
     relay: Mutex<Option<Relay>>,
     news: Arc<News>,
@@ -67,6 +68,10 @@ impl ByName {
 }
 
 impl Outside for ByName {
+    fn is_by_name(&self) -> bool {
+        self.is_by_name
+    }
+
     fn decide(&self, host: &Reached, port: u16) -> Reach {
         let Some(relay) = self.relay() else { return Reach::Denied(None) };
         match relay.decide(host, port) {

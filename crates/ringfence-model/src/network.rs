@@ -380,7 +380,8 @@ impl NetworkPolicy {
         match kind {
             AddressKind::Public => None,
             _ if self.allowed_hosts.iter().any(is_named) => None,
-            AddressKind::Private if *host == Host::Address(address) && rule.is_none() => None,
+            // A person said yes to this very address.
+            _ if *host == Host::Address(address) && rule.is_none() => None,
             AddressKind::Private if rule.is_none_or(is_exact) => None,
             AddressKind::Private => Some(format!(
                 "{host} is at {address}, a private address, which is reached by an exact name only"

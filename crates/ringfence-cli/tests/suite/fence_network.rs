@@ -9,7 +9,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use crate::suite::approval::Person;
 use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher};
+
 use crate::suite::support::Room;
 
 const PROGRAM: &str = include_str!("../data/network.py");
@@ -276,4 +278,66 @@ fn a_thousand_connections_at_once(launcher: Launcher) {
     }
     let ran = room.fenced(&format!("ulimit -n 4096; python3 network.py many,a.test,{port},1000"));
     assert!(ran.stdout.ends_with(" 1000\n"), "{ran:?}");
+}
+
+/// A room in which a person is asked about hosts that no rule names.
+fn room_that_asks(launcher: Launcher) -> Room {
+    let room = room(launcher, "127.0.0.1", &[]);
+    let config = serde_json::json!({ "allowedHosts": ["127.0.0.1"], "network": { "ask": true } });
+    room.configure(&config.to_string());
+    room
+}
+
+#[test]
+fn a_person_is_asked_about_a_host_and_the_call_waits() {
+    let server = Server::new();
+    let port = server.port;
+    for launcher in [Launcher::Native, Launcher::Bwrap] {
+        let room = room_that_asks(launcher);
+        let text =
+            format!("python3 network.py waiting,a.test,{port} loop,a.test,{port} waiting,a.test,{port}");
+        let mut person =
+            Person::at_terminal(&room, &["run", "--no-gate", "--launcher", launcher.name(), "-c", &text]);
+        person.sees(&format!("wants to connect to a.test:{port}"));
+        assert_eq!(names_asked(&room), "", "nobody looks for it before the answer");
+        person.answers("s");
+        let (code, screen) = person.leaves();
+        assert_eq!(code, 0, "{screen}");
+        assert_eq!(screen.matches("wants to connect").count(), 1, "{screen}");
+        assert_eq!(screen.matches("heard hello").count(), 2, "{screen}");
+        assert!(screen.contains("('EINPROGRESS', True, 0)"), "{screen}");
+    }
+}
+
+#[test]
+fn a_host_that_a_person_refuses_is_not_reached() {
+    let server = Server::new();
+    let port = server.port;
+    let room = room_that_asks(Launcher::Native);
+    let text =
+        format!("python3 network.py loop,a.test,{port}; exec 3<>/dev/tcp/a.test/{port} && echo reached");
+    let mut person = Person::at_terminal(&room, &["run", "--no-gate", "-c", &text]);
+    person.answers("d");
+    let (_, screen) = person.leaves();
+    assert!(screen.contains("('EINPROGRESS', True, 'ECONNREFUSED')"), "{screen}");
+    assert!(screen.contains("Permission denied") && !screen.contains("reached\r"), "{screen}");
+    assert_eq!((server.heard(), names_asked(&room).as_str()), (0, ""), "{screen}");
+}
+
+#[test]
+fn always_is_written_as_a_rule_about_the_host() {
+    let server = Server::new();
+    let port = server.port;
+    let room = room_that_asks(Launcher::Native);
+    let text = format!("python3 network.py waiting,a.test,{port}");
+    let mut person = Person::at_terminal(&room, &["run", "--no-gate", "-c", &text]);
+    person.answers("a");
+    let (_, screen) = person.leaves();
+    assert!(screen.contains("heard hello"), "{screen}");
+    let config = std::fs::read_to_string(room.ringfence_home.join("sandbox.json")).unwrap();
+    assert!(config.contains(&format!("a.test:{port}")), "{config}");
+    let again = room.run(&["run", "--no-gate", "-c", &text]).expect(0);
+    assert!(again.stdout.contains("heard hello"), "{again:?}");
+    let explained = room.run(&["explain", &format!("a.test:{port}")]).expect(0).stdout;
+    assert!(explained.contains("allowed") && explained.contains("sandbox.json"), "{explained}");
 }

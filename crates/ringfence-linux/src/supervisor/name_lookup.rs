@@ -90,8 +90,9 @@ impl NameLookups {
 impl Supervisor<'_> {
     /// Whether the datagrams that `socket` is to send to `address` are look-ups of names which are answered there.
     pub(super) fn is_name_lookup(&mut self, tid: i32, socket: &OwnedFd, address: SocketAddr) -> bool {
+        let is_by_name = self.way_out.as_ref().is_some_and(|way| way.is_by_name());
         // Its own name servers are the sandbox's own affair.
-        let elsewhere = !address.ip().is_loopback() || self.way_out.is_some() || is_configured(address.ip());
+        let elsewhere = !address.ip().is_loopback() || is_by_name || is_configured(address.ip());
         if address.port() != NAME_SERVER || !elsewhere || self.watched.shared.is_some() {
             return false;
         }
@@ -105,7 +106,7 @@ impl Supervisor<'_> {
             None if names.servers.len() == MOST_SERVERS => return false,
             None => {
                 let asker = Arc::new(Mutex::new(tid));
-                let given = self.way_out.as_ref().map(|way| way.names_for(tid));
+                let given = self.way_out.as_ref().and_then(|way| way.names_for(tid));
                 let answering = answering(tid, address, &asker, &names.asked, given).ok();
                 names.servers.push(Server { address: address.ip(), asker, answering });
                 names.servers.len() - 1

@@ -88,7 +88,7 @@ impl Supervisor<'_> {
             && !self.is_name_lookup(tid, &own, address)
             && (!is_loopback(address) || (is_stream && is_the_hosts(tid, address.port())))
         {
-            return refuse_address(Operation::Connect, address);
+            return self.refuse_or_ask(notification, own, (address, bytes));
         }
         self.make_connection(listener, notification.id, Connection { own, address: bytes, to: None })
     }

@@ -53,7 +53,11 @@ impl Supervisor<'_> {
         let path = match &denial.resource {
             Resource::Path(path) => path,
             // Nobody is asked about what cannot be granted.
-            Resource::Address(_) => return None,
+            Resource::Address(address) => {
+                let way = Way::Out(self.outgoing.clone()?);
+                let path = address.into();
+                return Some(Wish { path, tid: notification.tid, way, refusal: denial.errno() });
+            }
             Resource::Host(host, port) => {
                 let (path, way) = (host.with_port(*port).into(), Way::Out(self.outgoing.clone()?));
                 return Some(Wish { path, tid: notification.tid, way, refusal: denial.errno() });

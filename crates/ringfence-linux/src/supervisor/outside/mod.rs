@@ -67,6 +67,9 @@ pub struct NoWay {
 
 /// Who makes connections for a sandbox.
 pub trait Outside: Send + Sync + Debug {
+    /// Whether hosts have names inside. Else a person may be asked about single addresses all the same.
+    fn is_by_name(&self) -> bool;
+
     fn decide(&self, host: &Host, port: u16) -> Reach;
 
     /// Whether that port of the machine's own loopback may be reached from inside.
@@ -101,6 +104,10 @@ impl WayOut {
         Self { outside, names: Arc::new(Mutex::new(Names::new())), sockets: OnceLock::new() }
     }
 
+    pub(super) fn is_by_name(&self) -> bool {
+        self.outside.is_by_name()
+    }
+
     /// Which host the address stands for.
     fn host(&self, address: IpAddr) -> Option<Host> {
         match address {
@@ -112,9 +119,12 @@ impl WayOut {
     }
 
     /// For whoever answers look-ups. What stands for them has to be there before somebody looks for a way to it.
-    pub(super) fn names_for(&self, tid: i32) -> Arc<Mutex<Names>> {
+    pub(super) fn names_for(&self, tid: i32) -> Option<Arc<Mutex<Names>>> {
+        if !self.outside.is_by_name() {
+            return None;
+        }
         let _ = self.sockets(tid);
-        Arc::clone(&self.names)
+        Some(Arc::clone(&self.names))
     }
 
     fn sockets(&self, tid: i32) -> Result<&Sockets, Errno> {
@@ -155,6 +165,26 @@ pub(super) struct Call {
 }
 
 impl Outgoing {
+    fn new(
+        way: Arc<WayOut>,
+        tid: i32,
+        host: &Host,
+        own: OwnedFd,
+        (to, address): (SocketAddr, Vec<u8>),
+    ) -> Result<Arc<Self>, Errno> {
+        let waits = !rustix::fs::fcntl_getfl(&own)?.contains(OFlags::NONBLOCK);
+        let violation = describe::violation(tid, denial(host, to.port(), None));
+        let wanted = Wanted {
+            host: host.clone(),
+            port: to.port(),
+            program: violation.program.clone(),
+            pid: violation.pid,
+            by_person: false,
+        };
+        let state = Mutex::new(State::Fresh(own));
+        Ok(Arc::new(Self { way, wanted, violation, tid, to, address, state, waits }))
+    }
+
     /// Lets the caller's socket connect, without an end for now, and answers a call that does not wait.
     pub(super) fn begin(&self, call: &Call) {
         if self.waits {
@@ -242,31 +272,20 @@ impl Supervisor<'_> {
         let Some(way) = self.way_out.clone() else { return Err(own) };
         let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
         let is_loopback = super::network::is_loopback(to);
-        if !is_stream || (is_loopback && !way.outside.is_host_port(to.ip(), to.port())) {
+        if !is_stream
+            || !way.outside.is_by_name()
+            || (is_loopback && !way.outside.is_host_port(to.ip(), to.port()))
+        {
             return Err(own);
         }
         let Some(host) = way.host(to.ip()) else {
             return Ok(super::network::refuse_address(Operation::Connect, to));
         };
-        let Ok(flags) = rustix::fs::fcntl_getfl(&own) else { return Ok(Answer::Done(Err(Errno::BADF))) };
         let reach = if is_loopback { Reach::Allowed } else { way.outside.decide(&host, to.port()) };
-        let violation = describe::violation(notification.tid, denial(&host, to.port(), None));
-        let outgoing = Arc::new(Outgoing {
-            wanted: Wanted {
-                host: host.clone(),
-                port: to.port(),
-                program: violation.program.clone(),
-                pid: violation.pid,
-                by_person: false,
-            },
-            violation,
-            way,
-            tid: notification.tid,
-            to,
-            address,
-            state: Mutex::new(State::Fresh(own)),
-            waits: !flags.contains(OFlags::NONBLOCK),
-        });
+        let outgoing = match Outgoing::new(way, notification.tid, &host, own, (to, address)) {
+            Ok(outgoing) => outgoing,
+            Err(errno) => return Ok(Answer::Done(Err(errno))),
+        };
         match reach {
             Reach::Allowed => Ok(self.go_out(listener, notification, outgoing)),
             Reach::Ask => {
@@ -280,6 +299,21 @@ impl Supervisor<'_> {
                 Ok(Answer::Deny(denial))
             }
         }
+    }
+
+    /// Refuses an address, unless a person says yes to it.
+    pub(super) fn refuse_or_ask(
+        &mut self,
+        notification: &Notification,
+        own: OwnedFd,
+        (to, address): (SocketAddr, Vec<u8>),
+    ) -> Answer {
+        let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
+        if let Some(way) = self.way_out.clone().filter(|_| is_stream) {
+            let host = Host::Address(to.ip());
+            self.outgoing = Outgoing::new(way, notification.tid, &host, own, (to, address)).ok();
+        }
+        super::network::refuse_address(Operation::Connect, to)
     }
 
     fn go_out(
@@ -305,7 +339,8 @@ impl Supervisor<'_> {
 
     /// Whether the address stands for a name.
     pub(super) fn stands_for_a_name(&self, address: SocketAddr) -> bool {
-        self.way_out.is_some() && matches!(address.ip(), IpAddr::V4(ip) if is_in_range(ip))
+        let is_by_name = self.way_out.as_ref().is_some_and(|way| way.outside.is_by_name());
+        is_by_name && matches!(address.ip(), IpAddr::V4(ip) if is_in_range(ip))
     }
 
     /// After how long one of them may be to be told.
