@@ -439,9 +439,8 @@ impl Run<'_> {
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
         let reporter = if is_shell { Reporter::each_time(&report) } else { Reporter::new(&report) };
         let has_way_out = self.selected.fence_plan.launcher.has_own_network();
-        let outside = has_way_out
-            .then(|| way_out::of(&policy.network, &self.inputs.host, self.asker.is_some()))
-            .flatten();
+        let outside =
+            has_way_out.then(|| way_out::of(policy, &self.inputs.host, self.asker.is_some())).flatten();
         let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &reporter).reaching(outside);
         let wake = self.asker.as_deref().map(Asker::wake);
         let traps = Traps::new(&plan.traps, &policy.filesystem, &reporter);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use ringfence_linux::supervisor::{NoWay, Outside, Reach, Upstream, Wanted};
 use ringfence_model::{
-    Connection, Host as Reached, LockExt as _, NetworkPolicy, Operation, Violation, ViolationKind,
+    Access, Connection, Filesystem, Host as Reached, LockExt as _, Operation, PathOutcome, Policy, Violation,
+    ViolationKind,
 };
 use ringfence_relay::{Closed, Decision, End, Events, HostProxy, Outcome, Refused, Relay, Settings};
 use rustix::io::Errno;
@@ -15,17 +16,14 @@ use rustix::io::Errno;
 use crate::host::Host;
 
 /// None where policy lets nobody out, and no person does.
-pub(crate) fn of(policy: &NetworkPolicy, host: &Host, is_asked: bool) -> Option<Arc<dyn Outside>> {
+pub(crate) fn of(policy: &Policy, host: &Host, is_asked: bool) -> Option<Arc<dyn Outside>> {
+    let Policy { network: policy, filesystem, .. } = policy;
     if !policy.is_by_name() && !is_asked {
         return None;
     }
     let mut settings = Settings::new(policy.clone());
     settings.proxy = proxy(host);
-    settings.limits.bytes_out = policy.max_bytes_out;
-    if let Some(most) = policy.max_connections {
-        settings.limits.connections = usize::try_from(most).unwrap_or(usize::MAX);
-    }
-    if let Some(resolver) = resolver(host) {
+    if let Some(resolver) = resolver(host, filesystem) {
         settings.resolver = resolver;
     }
     let news = Arc::new(News::default());
@@ -33,9 +31,14 @@ pub(crate) fn of(policy: &NetworkPolicy, host: &Host, is_asked: bool) -> Option<
     Some(Arc::new(ByName { is_by_name: policy.is_by_name(), relay: Mutex::new(Some(relay)), news }))
 }
 
-/// The one that the person's own programs would run.
-fn resolver(host: &Host) -> Option<PathBuf> {
-    host.path.iter().map(|directory| directory.join("getent")).find(|program| program.is_file())
+/// The one that the person's own programs would run, unless somebody inside could have made it.
+fn resolver(host: &Host, filesystem: &Filesystem) -> Option<PathBuf> {
+    let found = host.path.iter().filter_map(|directory| directory.join("getent").canonicalize().ok());
+    let is_safe = |program: &PathBuf| {
+        let all = program.ancestors();
+        all.into_iter().all(|path| filesystem.decide(path, Access::Write).outcome != PathOutcome::Allowed)
+    };
+    found.filter(|program| program.is_file()).find(is_safe)
 }
 
 /// As programs on the host are told of it.
