@@ -27,7 +27,7 @@ const NOT_COMMANDS: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn rules() -> Vec<Rule> {
-    [secrets(), limits(), quotas(), told(), elsewhere()].concat()
+    [secrets(), limits(), quotas(), hosts(), told(), elsewhere()].concat()
 }
 
 fn secrets() -> Vec<Rule> {
@@ -163,6 +163,24 @@ fn quotas() -> Vec<Rule> {
         .files(files)
         .also(Also::ReachesLimit)
         .except(NOT_COMMANDS),
+    ]
+}
+
+/// Which hosts a rule is about is known before anything runs, whichever door is used.
+fn hosts() -> Vec<Rule> {
+    let unknown = || vec![Step::new(Deed::Anything, Verdict::HeldOrNamed("`maven` finds no host"))];
+    let note: &'static [_] = &[("note.txt", "old\n")];
+    vec![
+        Rule::new("allowedHosts, a set that finds nothing", &["allowedHosts"], unknown())
+            .user(json!({ "allowedHosts": ["maven"] }))
+            .files(note),
+        Rule::new("blockedHosts, a set that finds nothing", &["blockedHosts"], unknown())
+            .user(json!({ "blockedHosts": ["maven"] }))
+            .files(note),
+        Rule::new("hosts that nobody needs", &[], vec![Step::new(Deed::Anything, Verdict::Ran(0))])
+            .user(json!({ "allowedHosts": ["a.example:443"], "blockedHosts": ["b.example"] }))
+            .project(json!({ "allowedHosts": ["a.example"], "network": { "ask": false } }))
+            .files(note),
     ]
 }
 
