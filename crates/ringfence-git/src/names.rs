@@ -50,7 +50,7 @@ const FILES: [&str; 8] = [
 const INFO: [&str; 5] = ["exclude", "sparse-checkout", "refs", "grafts", "commit-graph"];
 
 /// The states of work in several steps. What is in them is read, and only the steps are run.
-const STATES: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
+pub(crate) const STATES: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 /// What git reads from the directory that holds the objects and the refs of a repository, whether that has a `HEAD` or is
 /// only named by another's `commondir`.

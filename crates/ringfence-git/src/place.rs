@@ -63,6 +63,16 @@ pub fn is_mark(name: &OsStr) -> bool {
     name.is_some_and(|name| matches!(name.as_str(), "head" | "objects" | "refs" | "commondir"))
 }
 
+/// Whether a name at `path` could be something that git believes, if one of the directories above is one of git's.
+#[must_use]
+pub fn may_be_believed(path: &Path) -> bool {
+    path.iter().filter_map(OsStr::to_str).any(|name| {
+        let name = names::folded(name);
+        let is_file = matches!(name.as_str(), "config" | "config.worktree" | "commondir");
+        is_file || matches!(name.as_str(), "hooks" | "info") || names::STATES.contains(&name.as_str())
+    })
+}
+
 /// Which kind of git directory lies at `path`.
 #[must_use]
 pub fn kind(path: &Path) -> Kind {

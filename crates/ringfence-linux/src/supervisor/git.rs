@@ -19,12 +19,13 @@ use ringfence_model::{
     Access, DenyReason, Operation, PathOutcome, PathRule, RuleLayer, RuleSource, Severity, Violation,
     ViolationKind,
 };
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::call::{Call, Exchange};
 use super::describe::{self, Denial, Resource};
 use super::on_behalf::Place;
+use super::target::Resolved;
 use super::{Answer, Supervisor};
 
 /// Whether the path is that of a repository's config.
@@ -142,28 +143,55 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes a deed back that made a directory one of git's while somebody outside of this sandbox, another one or a tool,
-    /// put something there that is no data: whoever comes second sees the other.
+    /// Takes a deed back when somebody outside of this sandbox, another one or a tool, did something at the same time so that
+    /// git would believe what is there now. Both look once more, so whoever comes second sees the other.
     pub(super) fn take_back(&self, call: Call, answer: Answer) -> Answer {
         let is_made = matches!(answer, Answer::Give(..) | Answer::Done(Ok(_)));
         let path = self.real.as_path();
-        let (Some(directory), true) = (path.parent(), is_made && self.became.get()) else { return answer };
-        let Ok(held) = self.open_directory(directory) else { return answer };
-        let standing = place::standing(held.as_fd(), None);
-        if place::examine(held.as_fd(), directory, standing).is_ok() {
+        let exchanged = match call {
+            Call::Move { exchange: Exchange::Yes, .. } => self.source.as_deref(),
+            _ => None,
+        };
+        let is_change = matches!(call, Call::Change { .. });
+        if !is_made
+            || is_change
+            || (self.may_stay(path) && exchanged.is_none_or(|other| self.may_stay(other)))
+        {
             return answer;
         }
-        let (Ok(there), operation) = (self.place(path), Operation::Create) else { return answer };
-        let _ = match (call, self.source.as_deref().map(|source| self.place(source))) {
-            (Call::Move { operation: Operation::Rename, .. }, Some(Ok(source))) => {
-                rustix::fs::renameat(&there.directory, &there.name, &source.directory, &source.name)
+        let Ok(there) = self.place(path) else { return answer };
+        let source = self.source.as_deref().map(|source| self.place(source));
+        let _ = match (call, source) {
+            (Call::Move { operation: Operation::Rename, exchange, .. }, Some(Ok(source))) => {
+                let flags = match exchange {
+                    Exchange::Yes => RenameFlags::EXCHANGE,
+                    Exchange::No => RenameFlags::empty(),
+                };
+                let (from, to) = (&there, &source);
+                rustix::fs::renameat_with(&from.directory, &from.name, &to.directory, &to.name, flags)
             }
             (Call::Create { operation: Operation::Mkdir, .. }, _) => {
                 rustix::fs::unlinkat(&there.directory, &there.name, AtFlags::REMOVEDIR)
             }
+            // It was there before, and is not handed over.
+            (Call::Open { .. } | Call::OpenHow { .. }, _) if self.resolved == Resolved::Exists => Ok(()),
             _ => rustix::fs::unlinkat(&there.directory, &there.name, AtFlags::empty()),
         };
-        self.deny_git(operation, path)
+        self.deny_git(Operation::Create, path)
+    }
+
+    /// The second look, after the deed.
+    fn may_stay(&self, path: &Path) -> bool {
+        if self.became.get()
+            && let Some(directory) = path.parent()
+            && let Ok(held) = self.open_directory(directory)
+        {
+            return self.becomes(held.as_fd(), directory, place::standing(held.as_fd(), None));
+        }
+        match self.kind_of(path).filter(|_| place::may_be_believed(path)) {
+            Some(made) => self.may_be_made(path, made, (made == Made::Directory).then_some(path)),
+            None => true,
+        }
     }
 
     /// Whether nothing about the file at `path` counts by its content.
