@@ -275,6 +275,9 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
+            Answer::Give(fd, cloexec) if self.uninterrupted && handover::is_written(&fd) => {
+                handover::give_away(listener, notification.id, fd, cloexec)
+            }
             Answer::Give(fd, cloexec) => handover::give(listener, notification.id, &fd, cloexec),
             Answer::Later => Ok(()),
             Answer::Deep => notif::refuse(listener, notification.id, Errno::NAMETOOLONG),
