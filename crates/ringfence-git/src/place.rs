@@ -306,6 +306,9 @@ pub fn judge_content(
         Judged::Config => config::judge(place_of(path), old, new),
         Judged::Todo if todo::is_harmless(new) => Ok(vec![]),
         Judged::Todo => Err(config::Refused::Added("exec".to_owned())),
+        Judged::Options if todo::are_options_harmless(new) => Ok(vec![]),
+        Judged::Strategy if todo::is_gits_strategy(new) => Ok(vec![]),
+        Judged::Options | Judged::Strategy => Err(config::Refused::Added("strategy".to_owned())),
     }
 }
 
