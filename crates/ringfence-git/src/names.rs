@@ -38,7 +38,8 @@ pub enum Kind {
 }
 
 /// What everything in these is.
-const FREE: [&str; 8] = ["objects", "refs", "logs", "reftable", "rr-cache", "lfs", "modules", "worktrees"];
+const FREE: [&str; 9] =
+    ["objects", "refs", "logs", "reftable", "rr-cache", "lfs", "modules", "worktrees", "lost-found"];
 
 const FILES: [&str; 9] = [
     "index",
@@ -147,7 +148,7 @@ fn file(kind: Kind, name: &str) -> Entry {
         return Entry::Probe;
     }
     let name = without_lock(name);
-    let is_index = ["index.", "sharedindex.", "next-index-", "shallow_", "packed-refs."]
+    let is_index = ["index.", "sharedindex.", "sharedindex_", "next-index-", "shallow_", "packed-refs."]
         .iter()
         .any(|start| name.strip_prefix(start).is_some_and(is_plain));
     if FILES.contains(&name) || is_pseudo_ref(name) || is_index || is_editors(name) {
@@ -237,6 +238,8 @@ mod tests {
             "index.stash.12.lock",
             "next-index-77.lock",
             "sharedindex.ab12",
+            "sharedindex_aB12Cd",
+            "lost-found/other/ab12",
             "packed-refs.new",
             "shallow.lock",
             "shallow_aB12Cd",
