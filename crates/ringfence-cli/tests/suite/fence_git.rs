@@ -14,6 +14,7 @@ for_every_launcher! {
     no_repository_runs_what_was_made_inside,
     configs_change_by_harmless_keys_only,
     git_works_as_everywhere,
+    a_rebase_goes_on_with_a_strategy_of_gits_own,
     submodules_work_as_everywhere,
     an_empty_directory_of_hooks_can_be_made,
     what_the_persons_config_names_is_protected,
@@ -253,6 +254,9 @@ fn git_works_as_everywhere(launcher: Launcher) {
             "git checkout -q -b pick HEAD~1; echo p > p; git add p; git commit -qm p; echo q > q; git add q; git commit -qm q; git checkout -q main; git cherry-pick pick~1 pick; git revert --no-edit HEAD",
             "git checkout -q -b re HEAD~2; echo r > r; git add r; git commit -qm r; echo r2 > r; git commit -qam r2; git rebase -q main; GIT_SEQUENCE_EDITOR='sed -i s/^pick/reword/' GIT_EDITOR=true git rebase -q -i HEAD~2; git commit -q --amend -m amended; git checkout -q main",
             "git checkout -q -b conflict HEAD~1; echo x > f1; git commit -qam x; git checkout -q main; echo y > f1; git commit -qam y; git merge conflict || git merge --abort; git rebase conflict || git rebase --abort; git cherry-pick conflict || git cherry-pick --abort; git rebase conflict || { git checkout --theirs f1; git add f1; GIT_EDITOR=true git rebase --continue; }",
+            "git checkout -q -b many HEAD~1; for i in 1 2; do echo $i > m$i; git add m$i; git commit -qm m$i; done; git checkout -q main; git cherry-pick -x -s -X ours many~1 many; git update-server-info; test -s .git/info/refs",
+            "git checkout -q -b apart HEAD~1; echo a > a; git add a; git commit -qm a; GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i -X theirs -s recursive HEAD~1; test $(cat .git/rebase-merge/strategy) = recursive; GIT_EDITOR=true git rebase --continue; git rebase -q --apply main; git checkout -q main",
+            "git update-index --split-index; echo i > i; git add i; git commit -qm split; git update-index --no-split-index; git reset -q --hard HEAD~1; git reflog expire --expire=now --all; git fsck --lost-found; test -d .git/lost-found",
             "echo s > f2; git stash -q; git stash list; git stash pop -q; git checkout -q f2; echo u > untracked; git stash -q -u; git stash drop -q",
             "git bisect start -q; git bisect bad; git bisect good HEAD~2; git bisect run true; git bisect reset; rm -f x",
             "git tag v; git tag -a -m note va; git notes add -m n; git tag -d v va; git reflog expire --expire=now --all; git gc -q; git repack -adq; git prune; git fsck; git pack-refs --all",
@@ -267,6 +271,28 @@ fn git_works_as_everywhere(launcher: Launcher) {
         }
     }
     assert!(!runs_something(&room.project));
+}
+
+fn a_rebase_goes_on_with_a_strategy_of_gits_own(launcher: Launcher) {
+    let room = Room::on(launcher);
+    host(
+        &room.project,
+        "git init -q -b main .; for i in 1 2; do git commit -q --allow-empty -m $i; done; echo x > x; git add x; git commit -qm x
+         GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i -X theirs HEAD~1",
+    );
+    for attack in [
+        "echo ../evil > .git/rebase-merge/strategy; touch y",
+        "printf 'ort\\n../evil\\n' > .git/rebase-merge/strategy; touch y",
+        "echo evil >> .git/rebase-merge/strategy",
+        "echo evil > s; mv s .git/rebase-merge/strategy; cp s .git/rebase-merge/strategy; ln s .git/rebase-merge/strategy; touch y",
+        "exec 5> .git/rebase-merge/strategy; echo ort >&5; touch y; echo ../evil >&5; touch y; echo evil > .git/rebase-merge/strategy; touch y",
+        "mkdir -p .git/sequencer; printf '[options]\\n\\tstrategy = ../evil\\n' > .git/sequencer/opts.lock; mv .git/sequencer/opts.lock .git/sequencer/opts",
+    ] {
+        let ran = room.fenced(&format!("{attack}; false"));
+        assert_eq!(host(&room.project, "cat .git/rebase-merge/strategy"), "ort\n", "{attack}: {ran:?}");
+        assert!(!room.project.join(".git/sequencer/opts").exists(), "{attack}: {ran:?}");
+        assert!(ran.blocked, "{attack}: {ran:?}");
+    }
 }
 
 fn submodules_work_as_everywhere(launcher: Launcher) {

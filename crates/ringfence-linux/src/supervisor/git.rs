@@ -43,6 +43,7 @@ pub(super) fn is_probe(path: &Path) -> bool {
 impl Supervisor<'_> {
     /// Why the call that would be made here must not be: it gives git something to run or to believe.
     pub(super) fn feeds_git(&self, call: Call) -> Option<Answer> {
+        self.place_written();
         let to = self.real.as_path();
         let (operation, exchanges, made) = match call {
             Call::Open { flags, .. } if flags & libc::O_TMPFILE == libc::O_TMPFILE => return None,
@@ -72,6 +73,11 @@ impl Supervisor<'_> {
         if operation == Operation::Rename
             && !exchanges
             && let Some(answer) = from.and_then(|from| self.replace_judged(from, to))
+        {
+            return Some(answer);
+        }
+        if let Call::Open { flags, .. } = call
+            && let Some(answer) = self.begin_strategy(to, flags)
         {
             return Some(answer);
         }
@@ -240,7 +246,7 @@ impl Supervisor<'_> {
     }
 
     /// Whether a name counts by its content, and in which git directory.
-    fn judged(&self, held: BorrowedFd<'_>, directory: &Path, name: &OsStr) -> Option<What> {
+    pub(super) fn judged(&self, held: BorrowedFd<'_>, directory: &Path, name: &OsStr) -> Option<What> {
         if name == ".gitmodules" {
             return Some(What::Modules);
         }
@@ -304,7 +310,7 @@ impl Supervisor<'_> {
     }
 
     /// Whether nobody but the program itself protects `path`, for git's sake.
-    fn is_only_gits(&self, path: &Path) -> bool {
+    pub(super) fn is_only_gits(&self, path: &Path) -> bool {
         let is_gits = |rule: &PathRule| match rule.source.layer {
             RuleLayer::BuiltIn => rule.is_about_names(),
             RuleLayer::Detected => rule.source.key.as_deref() == Some("git directory"),
@@ -313,7 +319,7 @@ impl Supervisor<'_> {
         self.policy.protect.iter().filter(|rule| rule.path.covers(path)).all(is_gits)
     }
 
-    fn ends_with_the_sandbox(&self, path: &Path) -> bool {
+    pub(super) fn ends_with_the_sandbox(&self, path: &Path) -> bool {
         let own = self.watched.shared.as_ref().and_then(|shared| shared.own_home.parent());
         own.is_some_and(|own| path.starts_with(own))
             || self.policy.decide(path, Access::Write).outcome == PathOutcome::Private
@@ -327,7 +333,7 @@ impl Supervisor<'_> {
         path.ancestors().skip(1).take_while(move |above| above.iter().count() >= least)
     }
 
-    fn open_directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    pub(super) fn open_directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let root = self.root.as_ref().ok_or(Errno::ACCESS)?;
         let relative = path.strip_prefix("/").unwrap_or(path);
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
@@ -357,7 +363,7 @@ impl Supervisor<'_> {
         place::names_below(self.open_directory(path).ok()?.as_fd())
     }
 
-    fn deny_git(&self, operation: Operation, path: &Path) -> Answer {
+    pub(super) fn deny_git(&self, operation: Operation, path: &Path) -> Answer {
         let why = "what git runs or believes".to_owned();
         Answer::Deny(Denial {
             operation,
@@ -407,7 +413,7 @@ impl Supervisor<'_> {
 }
 
 /// A file that counts by its content.
-enum What {
+pub(super) enum What {
     /// In the git directory of that path.
     File(Judged, PathBuf),
     /// The project's list of submodules.
@@ -425,7 +431,7 @@ impl What {
 }
 
 /// Puts a new file of this text in the place of whatever has the name.
-fn put(directory: BorrowedFd<'_>, name: &OsStr, text: &str) -> Result<(), Errno> {
+pub(super) fn put(directory: BorrowedFd<'_>, name: &OsStr, text: &str) -> Result<(), Errno> {
     const NEW: &str = ".ringfence-judged";
     let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let new = rustix::fs::openat(directory, NEW, create, Mode::from_raw_mode(0o644))?;
