@@ -9,6 +9,7 @@
 //! | [`notes`] | what tests wrote down that they did not do |
 //! | [`macos`] | type-checks and lints for macOS from any machine |
 //! | [`mcp`] | the server of the Model Context Protocol, tried by clients that are not ours |
+//! | [`suites`] | other people's tests, bare and inside |
 //! | [`unprivileged`] | runs the fence's tests again as an ordinary user |
 //! | [`tidy`] | rules of the house that no compiler checks |
 //! | [`workspace`] | what cargo knows about the workspace |
@@ -38,7 +39,8 @@ usage: cargo xtask COMMAND
 
   test [--only STEP[,STEP]…]   everything a change must pass; the steps are
                                tools, tidy, fmt, clippy, docs, fuzz, macos, deny, tests, doc-tests, mcp-python,
-                               mcp-npm, unprivileged
+                               mcp-npm, unprivileged, suites
+  suites PATTERN…              other people's tests that it names (git/t1*, bash/*, python/test_os, program/*), bare and inside
   tidy                         only the rules of the house
   bench [NAME] [--quick]       interleaved comparisons; all of them without a NAME
   release                      the program for a package: the functions of a start side by side; needs root and lld
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test"] => test::run(None),
         ["test", "--only", steps] => test::run(Some(steps)),
+        ["suites", first, rest @ ..] => test::run_suites(&[&[*first], rest].concat()),
         ["tidy"] => test::run(Some("tidy")),
         ["bench", options @ ..] => bench::run(options),
         ["release"] => release::run().map(|_| ExitCode::SUCCESS),

@@ -70,6 +70,15 @@ const PACKAGES: &[Package] = &[
         why: "the provider docker, on Podman's socket",
     },
     Package { name: "tmux", probe: Probe::Program("tmux"), why: "driving a terminal" },
+    Package { name: "rsync", probe: Probe::Program("rsync"), why: "small programs, bare and inside" },
+    Package { name: "socat", probe: Probe::Program("socat"), why: "small programs, bare and inside" },
+    Package { name: "netcat-openbsd", probe: Probe::Program("nc"), why: "small programs, bare and inside" },
+    Package {
+        name: "inotify-tools",
+        probe: Probe::Program("inotifywait"),
+        why: "small programs, bare and inside",
+    },
+    Package { name: "strace", probe: Probe::Program("strace"), why: "small programs, bare and inside" },
 ];
 
 impl Probe {

@@ -1,7 +1,8 @@
 //! Other people's tests, bare and inside: a program that cannot tell the difference passes the same ones.
 //!
-//! A part of CPython's own suite runs as an ordinary user, once bare and once in a sandbox. What passes bare and not
-//! inside must be on the list beside this file, with the reason; docs/compatibility.md explains the reasons.
+//! Parts of the suites of CPython, git and bash, and a table of small programs, run as an ordinary user, once bare and once
+//! in a sandbox. What passes bare and not inside must be on the list, with the reason; docs/compatibility.md explains the
+//! reasons.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,16 @@ use crate::{shell, unprivileged};
 
 const SCRIPT: &str = include_str!("../data/suites.py");
 const KNOWN: &str = include_str!("../data/suites.txt");
+const SOURCES: &str = include_str!("../data/suites.sh");
+const PROGRAMS: &str = include_str!("../data/programs.txt");
 
+/// Runs the quick part of every suite.
 pub(crate) fn run() -> Result<Done> {
+    run_chosen(&[])
+}
+
+/// Runs what these patterns name, such as `git/t1*`, instead of the quick part.
+pub(crate) fn run_chosen(patterns: &[&str]) -> Result<Done> {
     if let Err(reason) = python_suite()? {
         return Ok(Done::skipped(reason));
     }
@@ -27,14 +36,14 @@ pub(crate) fn run() -> Result<Done> {
     std::fs::copy(built()?, &program).context("copying the program to where everybody reaches it")?;
     std::fs::write(place("suites.py"), SCRIPT).context("writing the script")?;
     std::fs::write(place("known"), KNOWN).context("writing the list")?;
+    std::fs::write(project.join("programs"), PROGRAMS).context("writing the table of programs")?;
+    let missing =
+        sources(&project).err().map(|error| format!("without the tests of git and bash: {error:#}"));
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o755))
         .context("opening the place")?;
     let mut command = if shell::user_id()? == 0 {
-        for directory in [&home, &project] {
-            std::os::unix::fs::chown(directory, Some(unprivileged::USER), Some(unprivileged::USER))
-                .context("giving the project to the user")?;
-        }
         let user = unprivileged::USER;
+        shell::run(shell::program("chown").args(["-R", &format!("{user}:{user}")]).arg(&home))?;
         let mut command = shell::program("setpriv");
         command.args([format!("--reuid={user}"), format!("--regid={user}")]).args([
             "--clear-groups",
@@ -52,9 +61,10 @@ pub(crate) fn run() -> Result<Done> {
         .arg(format!("PATH={SYSTEM_PATH}"))
         .args(["LANG=C.UTF-8", "/usr/bin/python3"])
         .args([place("suites.py"), program, place("known"), project.clone()])
+        .args(patterns)
         .current_dir(&project);
-    let run = shell::run_tests_as(&mut command, "suites.py: CPython's tests, bare and inside")?;
-    let notes = run.counts;
+    let run = shell::run_tests_as(&mut command, "suites.py: other people's tests, bare and inside")?;
+    let notes = run.counts.into_iter().chain(missing).collect();
     Ok(if run.passed {
         Done::Passed { notes }
     } else {
@@ -62,15 +72,29 @@ pub(crate) fn run() -> Result<Done> {
     })
 }
 
-fn built() -> Result<PathBuf> {
+/// Puts the tests of git and bash into the project; they are fetched and built once.
+fn sources(project: &Path) -> Result<()> {
+    let kept = target()?.join("suites");
+    shell::run(shell::program("sh").args(["-c", SOURCES, "suites.sh"]).arg(&kept))?;
+    shell::run(
+        shell::program("cp").args(["-r", "--"]).args([kept.join("git"), kept.join("bash")]).arg(project),
+    )
+}
+
+fn target() -> Result<PathBuf> {
     let metadata = shell::output(shell::cargo().args(["metadata", "--format-version", "1", "--no-deps"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata).context("reading what cargo says")?;
     let target = metadata["target_directory"].as_str().context("cargo names no target directory")?;
+    Ok(PathBuf::from(target))
+}
+
+fn built() -> Result<PathBuf> {
+    let target = target()?;
     let places = [
         "debug/ringfence".to_owned(),
         format!("{}-unknown-linux-gnu/debug/ringfence", std::env::consts::ARCH),
     ];
-    let found = places.iter().map(|place| Path::new(target).join(place)).filter(|path| path.exists());
+    let found = places.iter().map(|place| target.join(place)).filter(|path| path.exists());
     let newest = found.max_by_key(|path| path.metadata().and_then(|metadata| metadata.modified()).ok());
     newest.context("cargo built no ringfence")
 }

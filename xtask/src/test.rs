@@ -37,6 +37,13 @@ pub(crate) fn run(only: Option<&str>) -> Result<ExitCode> {
     Ok(if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Runs the tests of other people that these patterns name.
+pub(crate) fn run_suites(patterns: &[&str]) -> Result<ExitCode> {
+    let mut report = Report::new(None);
+    report.step("suites", || suites::run_chosen(patterns));
+    Ok(if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 fn command(command: &mut Command) -> Result<Done> {
     shell::run(command)?;
     Ok(Done::passed())

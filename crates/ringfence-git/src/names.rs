@@ -23,6 +23,10 @@ pub enum Judged {
     Config,
     /// The steps of a rebase or of several picks.
     Todo,
+    /// With which options several picks go on.
+    Options,
+    /// The program that merges for a rebase. git writes it in place.
+    Strategy,
 }
 
 /// Which git directory it is.
@@ -34,9 +38,10 @@ pub enum Kind {
 }
 
 /// What everything in these is.
-const FREE: [&str; 8] = ["objects", "refs", "logs", "reftable", "rr-cache", "lfs", "modules", "worktrees"];
+const FREE: [&str; 9] =
+    ["objects", "refs", "logs", "reftable", "rr-cache", "lfs", "modules", "worktrees", "lost-found"];
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "index",
     "packed-refs",
     "shallow",
@@ -45,12 +50,13 @@ const FILES: [&str; 8] = [
     "gc.pid",
     "addp-hunk-edit.diff",
     "ADD_EDIT.patch",
+    "rebased-patches",
 ];
 
 const INFO: [&str; 5] = ["exclude", "sparse-checkout", "refs", "grafts", "commit-graph"];
 
 /// The states of work in several steps. What is in them is read, and only the steps are run.
-const STATES: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
+pub(crate) const STATES: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 /// What git reads from the directory that holds the objects and the refs of a repository, whether that has a `HEAD` or is
 /// only named by another's `commondir`.
@@ -110,11 +116,12 @@ pub fn entry(kind: Kind, parts: &[&str]) -> Entry {
         },
         ["hooks" | "branches"] => Entry::Empty,
         ["info"] => Entry::Data,
-        ["info", name] if INFO.contains(&without_lock(name)) => Entry::Data,
+        ["info", name] if INFO.contains(&without_lock(name)) || is_new_list(name) => Entry::Data,
         [state] if STATES.contains(state) => Entry::Data,
         ["rebase-merge", "git-rebase-todo"] | ["sequencer", "todo"] => Entry::Judged(Judged::Todo),
-        // They name programs.
-        ["rebase-merge" | "rebase-apply", "strategy"] | ["sequencer", "opts"] => Entry::Unknown,
+        ["sequencer", "opts"] => Entry::Judged(Judged::Options),
+        ["rebase-merge", "strategy"] => Entry::Judged(Judged::Strategy),
+        ["rebase-apply", "strategy"] => Entry::Unknown,
         [state, name] if STATES.contains(state) && is_state(name) => Entry::Data,
         ["rebase-merge", "rewritten" | "rewritten-list", ..] => Entry::Data,
         [name] => file(kind, name),
@@ -141,7 +148,7 @@ fn file(kind: Kind, name: &str) -> Entry {
         return Entry::Probe;
     }
     let name = without_lock(name);
-    let is_index = ["index.", "sharedindex.", "next-index-", "shallow_", "packed-refs."]
+    let is_index = ["index.", "sharedindex.", "sharedindex_", "next-index-", "shallow_", "packed-refs."]
         .iter()
         .any(|start| name.strip_prefix(start).is_some_and(is_plain));
     if FILES.contains(&name) || is_pseudo_ref(name) || is_index || is_editors(name) {
@@ -177,6 +184,12 @@ fn is_state(name: &str) -> bool {
 
 fn is_plain(name: &str) -> bool {
     is_state(name)
+}
+
+/// The list of refs for servers that only serve files, before it is renamed: `mkstemp` makes the name of `refs_XXXXXX`.
+fn is_new_list(name: &str) -> bool {
+    let end = name.strip_prefix("refs_");
+    end.is_some_and(|end| end.len() == 6 && end.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 fn without_lock(name: &str) -> &str {
@@ -225,6 +238,8 @@ mod tests {
             "index.stash.12.lock",
             "next-index-77.lock",
             "sharedindex.ab12",
+            "sharedindex_aB12Cd",
+            "lost-found/other/ab12",
             "packed-refs.new",
             "shallow.lock",
             "shallow_aB12Cd",
@@ -235,6 +250,7 @@ mod tests {
             "logs/HEAD",
             "info/exclude",
             "info/sparse-checkout.lock",
+            "info/refs_aB12Cd",
             "description",
             "COMMIT_EDITMSG",
             ".COMMIT_EDITMSG.swp",
@@ -243,6 +259,7 @@ mod tests {
             "worktrees/w/gitdir",
             "lfs/objects/aa/bb",
             "rebase-merge/done",
+            "rebased-patches",
             "rebase-merge/sedAbC123",
             "rebase-merge/git-rebase-todo.lock",
             "rebase-apply/0001",
@@ -257,6 +274,8 @@ mod tests {
         assert_eq!((of("hooks"), of("objects"), of("tAbC12x")), (Entry::Empty, Entry::Free, Entry::Probe));
         assert_eq!(of("config"), Entry::Judged(Judged::Config));
         assert_eq!(of("rebase-merge/git-rebase-todo"), Entry::Judged(Judged::Todo));
+        assert_eq!(of("rebase-merge/strategy"), Entry::Judged(Judged::Strategy));
+        assert_eq!(of("sequencer/opts"), Entry::Judged(Judged::Options));
         assert_eq!(entry(Kind::Worktree, &["commondir"]), Entry::Data);
     }
 
@@ -279,8 +298,9 @@ mod tests {
             "info/x",
             "fsmonitor--daemon.ipc",
             "svn/.metadata",
-            "rebase-merge/strategy",
-            "sequencer/opts",
+            "info/refs_",
+            "info/refs_aB12Cd.sh",
+            "rebase-apply/strategy",
             "rebase-merge/a/b",
             "hooks.lock",
             ".config.swp",

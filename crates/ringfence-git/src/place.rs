@@ -63,6 +63,16 @@ pub fn is_mark(name: &OsStr) -> bool {
     name.is_some_and(|name| matches!(name.as_str(), "head" | "objects" | "refs" | "commondir"))
 }
 
+/// Whether a name at `path` could be something that git believes, if one of the directories above is one of git's.
+#[must_use]
+pub fn may_be_believed(path: &Path) -> bool {
+    path.iter().filter_map(OsStr::to_str).any(|name| {
+        let name = names::folded(name);
+        let is_file = matches!(name.as_str(), "config" | "config.worktree" | "commondir");
+        is_file || matches!(name.as_str(), "hooks" | "info") || names::STATES.contains(&name.as_str())
+    })
+}
+
 /// Which kind of git directory lies at `path`.
 #[must_use]
 pub fn kind(path: &Path) -> Kind {
@@ -98,9 +108,7 @@ pub fn judge(standing: Standing, path: &Path, below: &Path, made: Made) -> Verdi
             (Entry::Data | Entry::Free | Entry::Empty, Made::Directory) => Verdict::Fine,
             (Entry::Probe, Made::Symlink) => Verdict::Fine,
             // That of a submodule's own git directory.
-            (Entry::Data, Made::Symlink)
-                if parts[0] == "modules" && parts.last().is_some_and(|name| names::is_probe(name)) =>
-            {
+            (Entry::Data, Made::Symlink) if matches!(parts[..], ["modules", .., name] | ["worktrees", _, "modules", .., name] if names::is_probe(name)) => {
                 Verdict::Fine
             }
             (Entry::Judged(judged), Made::File) => Verdict::Judged(judged),
@@ -306,6 +314,9 @@ pub fn judge_content(
         Judged::Config => config::judge(place_of(path), old, new),
         Judged::Todo if todo::is_harmless(new) => Ok(vec![]),
         Judged::Todo => Err(config::Refused::Added("exec".to_owned())),
+        Judged::Options if todo::are_options_harmless(new) => Ok(vec![]),
+        Judged::Strategy if todo::is_gits_strategy(new) => Ok(vec![]),
+        Judged::Options | Judged::Strategy => Err(config::Refused::Added("strategy".to_owned())),
     }
 }
 
@@ -383,7 +394,9 @@ mod tests {
     fn git_tries_out_links_in_its_own_directories_only() {
         let symlink =
             |below: &str| judge(Standing::Whole, Path::new("/p/.git"), Path::new(below), Made::Symlink);
-        assert_eq!((symlink("tAbC12x"), symlink("modules/a/b/tAbC12x")), (Verdict::Fine, Verdict::Fine));
+        for below in ["tAbC12x", "modules/a/b/tAbC12x", "worktrees/w/modules/a/tAbC12x"] {
+            assert_eq!(symlink(below), Verdict::Fine, "{below}");
+        }
         for below in
             ["hooks", "config", "modules/a", "modules/a/hooks", "objects/tAbC12x", "worktrees/w/tAbC12x"]
         {

@@ -62,7 +62,7 @@ def write(path, text):
     else:
         f = os.open(os.path.dirname(path) or ".", os.O_TMPFILE | os.O_RDWR, 0o755)
         os.write(f, text.encode())
-        os.link("/proc/self/fd/%d" % f, path, follow_symlinks=True)
+        os.link("/proc/self/fd/%d" % f, path, src_dir_fd=f)
     if os.path.basename(path) in HOOKS:
         os.chmod(path, 0o755)
 

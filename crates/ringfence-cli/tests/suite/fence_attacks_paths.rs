@@ -256,7 +256,7 @@ fn protected_names_cannot_come_to_be(launcher: Launcher) {
         ("dirfd-link", "mkdir .git; echo evil>e; python3 -c 'import os; d=os.open(\".git\",0); os.link(\"e\",\"config\",dst_dir_fd=d)'"),
         ("dirfd-symlink", "mkdir .git; python3 -c 'import os; d=os.open(\".git\",0); os.symlink(\"/e\",\"config\",dir_fd=d)'"),
         ("dirfd-mknod", "mkdir .git; python3 -c 'import os; d=os.open(\".git\",0); os.mkfifo(\"config\",dir_fd=d)'"),
-        ("tmpfile", "mkdir .git; python3 -c 'import os; f=os.open(\".\",os.O_TMPFILE|2); os.write(f,b\"evil\"); os.link(\"/proc/self/fd/%d\"%f,\".git/config\")'"),
+        ("tmpfile", "mkdir .git; python3 -c 'import os; f=os.open(\".\",os.O_TMPFILE|2); os.write(f,b\"evil\"); os.link(\"/proc/self/fd/%d\"%f,\".git/config\",src_dir_fd=f)'"),
         ("fifo-and-socket", "mkdir .git; mkfifo .git/config; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\".git/config\")'"),
         ("deleted-name", "mkdir -p 'd (deleted)/.git'; cd 'd (deleted)'; echo evil > .git/config; mv .git/config ../.git/config"),
         ("deep", "python3 -c 'import os

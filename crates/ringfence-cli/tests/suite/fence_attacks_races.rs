@@ -16,6 +16,7 @@ for_every_launcher! {
     who_waits_for_a_denied_name_does_not_read_it,
     no_race_reads_a_denied_file_that_came_later,
     names_that_come_and_go_stop_no_start,
+    two_sandboxes_make_no_repository_together,
 }
 
 const RACES_OF_ONE_NAME: [&str; 13] = [
@@ -211,4 +212,63 @@ fn no_race_of_directories_creates_a_protected_name(launcher: Launcher) {
     let made: Vec<_> =
         names(&room.project.join("n")).into_iter().filter(|path| path.ends_with(".git/config")).collect();
     assert!(made.is_empty(), "{made:?}\n{ran:?}");
+}
+
+/// Two processes that each do what may be done alone, at the same moment.
+const TOGETHER: &str = r#"
+import os, random, sys, time
+me, rounds = sys.argv[1], int(sys.argv[2])
+other = {"one": "two", "two": "one"}[me]
+end = time.monotonic() + 60
+def wait(name):
+    while not os.path.exists(name) and time.monotonic() < end: os.sched_yield()
+for i in range(rounds):
+    d = "d%d" % i
+    if me == "one":
+        os.makedirs(d + "/refs")
+        os.mkdir(d + "/hooks")
+        open(d + "/HEAD", "w").write("ref: refs/heads/main\n")
+    open("%s-%d" % (me, i), "w").close()
+    wait("%s-%d" % (other, i))
+    for _ in range(random.randrange(400)): pass
+    try:
+        if me == "one": os.mkdir(d + "/objects")
+        elif i % 2: open(d + "/config", "w").write("[core]\n\tfsmonitor = evil\n")
+        else: open(d + "/hooks/post-index-change", "w").write("evil")
+    except OSError: pass
+print("done" if time.monotonic() < end else "late")
+"#;
+
+/// One makes a directory a repository, the other puts something there that git believes: neither was looking at what the
+/// other was about to do.
+fn two_sandboxes_make_no_repository_together(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write("work.py", TOGETHER);
+    let rounds = 300;
+    let [one, two] = std::thread::scope(|scope| {
+        ["one", "two"]
+            .map(|me| {
+                let room = &room;
+                scope.spawn(move || room.fenced(&format!("python3 work.py {me} {rounds}")))
+            })
+            .map(|ran| ran.join().unwrap())
+    });
+    assert!(one.stdout == "done\n" && two.stdout == "done\n", "{one:?} {two:?}");
+    let has = |round: usize, name: &str| {
+        let text = std::fs::read_to_string(room.project.join(format!("d{round}/{name}")));
+        text.is_ok_and(|text| text.contains("evil"))
+    };
+    let (mut repositories, mut evil, mut both) = (0, 0, Vec::new());
+    for round in 0..rounds {
+        let is_whole = room.project.join(format!("d{round}/objects")).exists();
+        let is_evil = has(round, "config") || has(round, "hooks/post-index-change");
+        repositories += usize::from(is_whole);
+        evil += usize::from(is_evil);
+        if is_whole && is_evil {
+            both.push(round);
+        }
+    }
+    assert!(both.is_empty(), "{both:?}");
+    // Both were tried, and each came first now and then.
+    assert!(repositories > 0 && evil > 0, "{repositories} {evil}");
 }

@@ -9,6 +9,7 @@ for_every_launcher! {
     the_machine_knows_its_own_name,
     processes_of_one_sandbox_trace_each_other,
     what_is_missing_is_missing_and_not_read_only,
+    the_lock_of_a_closed_file_is_gone,
     shared_memory_semaphores_and_terminals_are_its_own,
     servers_on_loopback_are_its_own,
 }
@@ -135,6 +136,27 @@ for path in "/usr/no-such", "/etc/no-such", "/usr/no/such":
 END"#,
     );
     assert_eq!(ran.stdout, "ENOENT ENOENT ENOENT ENOENT\n".repeat(3), "{ran:?}");
+}
+
+fn the_lock_of_a_closed_file_is_gone(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = says(
+        &room,
+        r#"touch lock; python3 - <<'END'
+import fcntl, os
+held = 0
+for _ in range(300):
+    other = os.open("lock", os.O_RDONLY)
+    file = os.open("lock", os.O_WRONLY)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    os.close(file)
+    try: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError: held += 1
+    os.close(other)
+print(held)
+END"#,
+    );
+    assert_eq!(ran.stdout, "0\n", "{ran:?}");
 }
 
 fn shared_memory_semaphores_and_terminals_are_its_own(launcher: Launcher) {

@@ -19,12 +19,13 @@ use ringfence_model::{
     Access, DenyReason, Operation, PathOutcome, PathRule, RuleLayer, RuleSource, Severity, Violation,
     ViolationKind,
 };
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::call::{Call, Exchange};
 use super::describe::{self, Denial, Resource};
 use super::on_behalf::Place;
+use super::target::Resolved;
 use super::{Answer, Supervisor};
 
 /// Whether the path is that of a repository's config.
@@ -42,6 +43,7 @@ pub(super) fn is_probe(path: &Path) -> bool {
 impl Supervisor<'_> {
     /// Why the call that would be made here must not be: it gives git something to run or to believe.
     pub(super) fn feeds_git(&self, call: Call) -> Option<Answer> {
+        self.place_written();
         let to = self.real.as_path();
         let (operation, exchanges, made) = match call {
             Call::Open { flags, .. } if flags & libc::O_TMPFILE == libc::O_TMPFILE => return None,
@@ -71,6 +73,11 @@ impl Supervisor<'_> {
         if operation == Operation::Rename
             && !exchanges
             && let Some(answer) = from.and_then(|from| self.replace_judged(from, to))
+        {
+            return Some(answer);
+        }
+        if let Call::Open { flags, .. } = call
+            && let Some(answer) = self.begin_strategy(to, flags)
         {
             return Some(answer);
         }
@@ -142,28 +149,55 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes a deed back that made a directory one of git's while somebody outside of this sandbox, another one or a tool,
-    /// put something there that is no data: whoever comes second sees the other.
+    /// Takes a deed back when somebody outside of this sandbox, another one or a tool, did something at the same time so that
+    /// git would believe what is there now. Both look once more, so whoever comes second sees the other.
     pub(super) fn take_back(&self, call: Call, answer: Answer) -> Answer {
         let is_made = matches!(answer, Answer::Give(..) | Answer::Done(Ok(_)));
         let path = self.real.as_path();
-        let (Some(directory), true) = (path.parent(), is_made && self.became.get()) else { return answer };
-        let Ok(held) = self.open_directory(directory) else { return answer };
-        let standing = place::standing(held.as_fd(), None);
-        if place::examine(held.as_fd(), directory, standing).is_ok() {
+        let exchanged = match call {
+            Call::Move { exchange: Exchange::Yes, .. } => self.source.as_deref(),
+            _ => None,
+        };
+        let is_change = matches!(call, Call::Change { .. });
+        if !is_made
+            || is_change
+            || (self.may_stay(path) && exchanged.is_none_or(|other| self.may_stay(other)))
+        {
             return answer;
         }
-        let (Ok(there), operation) = (self.place(path), Operation::Create) else { return answer };
-        let _ = match (call, self.source.as_deref().map(|source| self.place(source))) {
-            (Call::Move { operation: Operation::Rename, .. }, Some(Ok(source))) => {
-                rustix::fs::renameat(&there.directory, &there.name, &source.directory, &source.name)
+        let Ok(there) = self.place(path) else { return answer };
+        let source = self.source.as_deref().map(|source| self.place(source));
+        let _ = match (call, source) {
+            (Call::Move { operation: Operation::Rename, exchange, .. }, Some(Ok(source))) => {
+                let flags = match exchange {
+                    Exchange::Yes => RenameFlags::EXCHANGE,
+                    Exchange::No => RenameFlags::empty(),
+                };
+                let (from, to) = (&there, &source);
+                rustix::fs::renameat_with(&from.directory, &from.name, &to.directory, &to.name, flags)
             }
             (Call::Create { operation: Operation::Mkdir, .. }, _) => {
                 rustix::fs::unlinkat(&there.directory, &there.name, AtFlags::REMOVEDIR)
             }
+            // It was there before, and is not handed over.
+            (Call::Open { .. } | Call::OpenHow { .. }, _) if self.resolved == Resolved::Exists => Ok(()),
             _ => rustix::fs::unlinkat(&there.directory, &there.name, AtFlags::empty()),
         };
-        self.deny_git(operation, path)
+        self.deny_git(Operation::Create, path)
+    }
+
+    /// The second look, after the deed.
+    fn may_stay(&self, path: &Path) -> bool {
+        if self.became.get()
+            && let Some(directory) = path.parent()
+            && let Ok(held) = self.open_directory(directory)
+        {
+            return self.becomes(held.as_fd(), directory, place::standing(held.as_fd(), None));
+        }
+        match self.kind_of(path).filter(|_| place::may_be_believed(path)) {
+            Some(made) => self.may_be_made(path, made, (made == Made::Directory).then_some(path)),
+            None => true,
+        }
     }
 
     /// Whether nothing about the file at `path` counts by its content.
@@ -212,7 +246,7 @@ impl Supervisor<'_> {
     }
 
     /// Whether a name counts by its content, and in which git directory.
-    fn judged(&self, held: BorrowedFd<'_>, directory: &Path, name: &OsStr) -> Option<What> {
+    pub(super) fn judged(&self, held: BorrowedFd<'_>, directory: &Path, name: &OsStr) -> Option<What> {
         if name == ".gitmodules" {
             return Some(What::Modules);
         }
@@ -276,7 +310,7 @@ impl Supervisor<'_> {
     }
 
     /// Whether nobody but the program itself protects `path`, for git's sake.
-    fn is_only_gits(&self, path: &Path) -> bool {
+    pub(super) fn is_only_gits(&self, path: &Path) -> bool {
         let is_gits = |rule: &PathRule| match rule.source.layer {
             RuleLayer::BuiltIn => rule.is_about_names(),
             RuleLayer::Detected => rule.source.key.as_deref() == Some("git directory"),
@@ -285,7 +319,7 @@ impl Supervisor<'_> {
         self.policy.protect.iter().filter(|rule| rule.path.covers(path)).all(is_gits)
     }
 
-    fn ends_with_the_sandbox(&self, path: &Path) -> bool {
+    pub(super) fn ends_with_the_sandbox(&self, path: &Path) -> bool {
         let own = self.watched.shared.as_ref().and_then(|shared| shared.own_home.parent());
         own.is_some_and(|own| path.starts_with(own))
             || self.policy.decide(path, Access::Write).outcome == PathOutcome::Private
@@ -299,7 +333,7 @@ impl Supervisor<'_> {
         path.ancestors().skip(1).take_while(move |above| above.iter().count() >= least)
     }
 
-    fn open_directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    pub(super) fn open_directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let root = self.root.as_ref().ok_or(Errno::ACCESS)?;
         let relative = path.strip_prefix("/").unwrap_or(path);
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
@@ -329,7 +363,7 @@ impl Supervisor<'_> {
         place::names_below(self.open_directory(path).ok()?.as_fd())
     }
 
-    fn deny_git(&self, operation: Operation, path: &Path) -> Answer {
+    pub(super) fn deny_git(&self, operation: Operation, path: &Path) -> Answer {
         let why = "what git runs or believes".to_owned();
         Answer::Deny(Denial {
             operation,
@@ -379,7 +413,7 @@ impl Supervisor<'_> {
 }
 
 /// A file that counts by its content.
-enum What {
+pub(super) enum What {
     /// In the git directory of that path.
     File(Judged, PathBuf),
     /// The project's list of submodules.
@@ -397,7 +431,7 @@ impl What {
 }
 
 /// Puts a new file of this text in the place of whatever has the name.
-fn put(directory: BorrowedFd<'_>, name: &OsStr, text: &str) -> Result<(), Errno> {
+pub(super) fn put(directory: BorrowedFd<'_>, name: &OsStr, text: &str) -> Result<(), Errno> {
     const NEW: &str = ".ringfence-judged";
     let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let new = rustix::fs::openat(directory, NEW, create, Mode::from_raw_mode(0o644))?;

@@ -40,6 +40,7 @@ mod report_once;
 mod settings;
 mod shared;
 mod socket_table;
+mod strategy;
 mod target;
 mod tripwire;
 mod uncover;
@@ -134,6 +135,7 @@ pub struct Supervisor<'a> {
     powers: caller_ids::Powers,
     umask: caller_ids::Umask,
     own: removal::Own,
+    unjudged: strategy::Unjudged,
     name_lookups: name_lookup::NameLookups,
     way_out: Option<Arc<outside::WayOut>>,
     /// The connection that a question is about.
@@ -207,6 +209,7 @@ impl<'a> Supervisor<'a> {
             powers: caller_ids::Powers::of_this_thread(),
             umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
+            unjudged: strategy::Unjudged::default(),
             name_lookups: name_lookup::NameLookups::default(),
             way_out: None,
             outgoing: None,
@@ -297,6 +300,9 @@ impl<'a> Supervisor<'a> {
             }
             Answer::Done(Ok(value)) => notif::succeed(listener, notification.id, value),
             Answer::Done(Err(errno)) => notif::refuse(listener, notification.id, errno),
+            Answer::Give(fd, cloexec) if self.uninterrupted && handover::is_written(&fd) => {
+                handover::give_away(listener, notification.id, fd, cloexec)
+            }
             Answer::Give(fd, cloexec) => handover::give(listener, notification.id, &fd, cloexec),
             Answer::Later => Ok(()),
             Answer::Deep => notif::refuse(listener, notification.id, Errno::NAMETOOLONG),

@@ -119,6 +119,30 @@ fn a_place_that_moves_while_it_is_written_is_judged_where_it_is() {
     }
 }
 
+/// Moved or made, it is looked at again too.
+#[test]
+fn a_place_that_moves_meanwhile_gets_no_name_either() {
+    let room = |after: usize| {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        for directory in ["d", "s"] {
+            std::fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        std::fs::write(root.join("x"), "evil").unwrap();
+        let (from, to) = (root.join("d"), root.join("s/.git"));
+        let guard = Arc::new(Mover { from, to: to.clone(), after, asked: AtomicUsize::new(0) });
+        (Workspace::open(&root, WorkspaceOptions::default()).unwrap().guarded(guard), to, temp)
+    };
+    // The first question about a move is about what is moved.
+    let (workspace, to, temp) = room(2);
+    assert!(workspace.rename(p("x"), p("d/config")).is_err());
+    assert!(to.exists() && !to.join("config").exists());
+    assert_eq!(std::fs::read_to_string(temp.path().join("x")).unwrap(), "evil", "it is back");
+    let (workspace, to, _temp) = room(1);
+    assert!(workspace.make_dirs(p("d/config")).is_err());
+    assert!(to.exists() && !to.join("config").exists());
+}
+
 #[test]
 fn what_git_would_run_or_believe_is_not_made() {
     let temp = tempfile::tempdir().unwrap();
