@@ -341,3 +341,53 @@ fn always_is_written_as_a_rule_about_the_host() {
     let explained = room.run(&["explain", &format!("a.test:{port}")]).expect(0).stdout;
     assert!(explained.contains("allowed") && explained.contains("sandbox.json"), "{explained}");
 }
+
+/// Variables that say how this machine's tools trust their registries.
+const TRUST: [&str; 5] =
+    ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+
+fn packages(set: &str, command: &str, made: &str) {
+    for launcher in [Launcher::Native, Launcher::Bwrap] {
+        let mut room = Room::on(launcher);
+        room.env
+            .extend(TRUST.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
+        let bare = {
+            let program = room.command(&[]);
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", command]).current_dir(&room.home).env_clear();
+            shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            shell.output().unwrap()
+        };
+        if !bare.status.success() {
+            let said = String::from_utf8_lossy(&bare.stderr);
+            ringfence_testing::lacks("registries", &format!("{command}: {said}"));
+            return;
+        }
+        let refused = room.fenced(command);
+        assert!(refused.code != 0 && !room.project.join(made).exists(), "{refused:?}");
+        let ran = room.fenced_with(&["--allow-host", set], command);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(room.project.join(made).exists(), "{ran:?}");
+        let connections = ran.json["connections"].as_array().unwrap();
+        assert!(connections.iter().all(|one| one["port"] == 443 && one["bytesIn"].as_u64() > Some(0)));
+        assert!(!connections.is_empty(), "{ran:?}");
+    }
+}
+
+#[test]
+fn npm_installs_by_its_set() {
+    packages(
+        "npm",
+        "npm install --no-audit --no-fund --no-update-notifier is-number@7.0.0",
+        "node_modules/is-number/package.json",
+    );
+}
+
+#[test]
+fn pip_downloads_by_its_set() {
+    packages(
+        "pypi",
+        "python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps -d got six==1.16.0",
+        "got/six-1.16.0-py2.py3-none-any.whl",
+    );
+}
