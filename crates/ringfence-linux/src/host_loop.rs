@@ -1,6 +1,6 @@
 //! The host side of a running sandbox: hears its reports, serves its notifications, keeps its time.
 //!
-//! One thread does all of it. Receiving calls of many, waiting for a person, and moving output, are other threads' work.
+//! One thread does all of it. Waiting for a person, and moving output, are other threads' work.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -22,11 +22,6 @@ pub trait Handlers {
 
     /// Calls may be waiting on the listener.
     fn notified(&mut self, listener: BorrowedFd<'_>);
-
-    /// What tells of calls in the place of the listener.
-    fn sign(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
 
     /// Answers one call; false when none was received.
     fn answer(&mut self, listener: BorrowedFd<'_>) -> bool;
@@ -101,7 +96,7 @@ pub fn run(
     let mut stop = Stop { deadline, killed_at: None };
     let result = loop {
         let timeout = stop.next_timeout().into_iter().chain(handlers.patience()).min();
-        let ready = wait(sandbox, calls(listener.as_ref(), handlers), wake, timeout);
+        let ready = wait(sandbox, listener.as_ref(), wake, timeout);
         let mut has_answered = false;
         if let Some(fd) = &listener {
             if ready.notified {
@@ -198,21 +193,15 @@ struct Ready {
     woken: bool,
 }
 
-/// What tells of calls.
-fn calls<'a>(listener: Option<&'a OwnedFd>, handlers: &'a dyn Handlers) -> Option<BorrowedFd<'a>> {
-    let listener = listener?;
-    Some(handlers.sign().unwrap_or_else(|| listener.as_fd()))
-}
-
 fn wait(
     sandbox: &Sandboxed,
-    listener: Option<BorrowedFd<'_>>,
+    listener: Option<&OwnedFd>,
     wake: Option<BorrowedFd<'_>>,
     timeout: Option<Duration>,
 ) -> Ready {
     let control = sandbox.control.as_fd();
     // Absent ones stand in as the control socket with no events asked for.
-    let listener_fd = listener.unwrap_or(control);
+    let listener_fd = listener.map_or(control, |fd| fd.as_fd());
     let wake_fd = wake.unwrap_or(control);
     let events = |present: bool| if present { PollFlags::IN } else { PollFlags::empty() };
     let mut fds = [

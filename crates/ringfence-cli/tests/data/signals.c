@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -114,33 +113,6 @@ static const struct {
              {"affinity", look_affinity}, {"open", open_read}, {"create", open_write}, {"names", names},
              {"chmod", mode},        {"access", ask},          {"connect", local}};
 
-/* Three processes that open while signals come, then one alone, and again; calls are restarted, so every one is answered. */
-static int take_turns(int calls) {
-  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-  sigaction(SIGALRM, &action, NULL);
-  close(open("plain", O_WRONLY | O_CREAT, 0644));
-  for (int round = 0; round < 3; round++) {
-    pid_t children[3];
-    for (int n = 0; n < 3; n++) {
-      children[n] = fork();
-      if (children[n] != 0) continue;
-      struct itimerval often = {{0, 1000}, {0, 1000}};
-      setitimer(ITIMER_REAL, &often, NULL);
-      for (int i = 0; i < calls; i++)
-        if (open_read()) _exit(1);
-      _exit(0);
-    }
-    for (int n = 0; n < 3; n++) {
-      int status = 1;
-      if (waitpid(children[n], &status, 0) < 0 || status) return 1;
-    }
-    for (int i = 0; i < 100; i++)
-      if (open_read()) return 1;
-  }
-  puts("answered");
-  return 0;
-}
-
 /* Four processes that make another one of themselves and end, again and again. */
 static int run_away(void) {
   for (int n = 0; n < 2; n++) fork();
@@ -150,7 +122,6 @@ static int run_away(void) {
 
 int main(int count, char **arguments) {
   if (count > 1 && strcmp(arguments[1], "run") == 0) return run_away();
-  if (count > 2 && strcmp(arguments[1], "turns") == 0) return take_turns(atoi(arguments[2]));
   int calls = count > 1 ? atoi(arguments[1]) : 1000;
   long pause = count > 2 ? atol(arguments[2]) : 20000;
   struct sigaction action = {.sa_handler = handler};

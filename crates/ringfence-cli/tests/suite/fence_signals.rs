@@ -10,7 +10,6 @@ for_every_launcher! {
     nothing_that_makes_a_process_is_interrupted,
     dash_can_always_fork,
     make_always_hears_its_shell,
-    callers_that_take_turns_are_all_answered,
 }
 
 /// Runs on a machine that has something else to do.
@@ -57,11 +56,4 @@ fn make_always_hears_its_shell(launcher: Launcher) {
     let ran = under_load(&room, "make");
     let once = (1..=10).map(|n| format!("b{n}")).collect::<Vec<_>>().join(" ");
     assert_eq!(ran.stdout.trim(), [once.as_str(); 3].join(" "), "{ran:?}");
-}
-
-fn callers_that_take_turns_are_all_answered(launcher: Launcher) {
-    let room = Room::on(launcher);
-    room.helper(&SIGNALS);
-    let ran = under_load(&room, "./signals turns 300");
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "answered\n"), "{ran:?}");
 }

@@ -35,7 +35,6 @@ mod processes;
 mod protected;
 mod question;
 mod reading;
-mod receiver;
 mod removal;
 mod report_once;
 mod settings;
@@ -56,6 +55,7 @@ use ringfence_model::policy::Filesystem;
 use ringfence_model::{
     Access, DenyReason, Operation, PathDecision, PathOutcome, PathRule, RuleLayer, Severity, Violation,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -71,7 +71,6 @@ pub(crate) use call::writes;
 use call::{Call, Last, PathArg};
 use describe::{Denial, Resource};
 use notif::Notification;
-use receiver::{Receiver, Turns};
 use target::{Ending, PathBuffer, Resolved, Unread, read_path, resolve};
 
 use crate::seccomp::{self, DenyEntry};
@@ -88,6 +87,9 @@ pub struct Watched {
     /// More processes and threads of this user the kernel refuses, which nobody else tells of.
     pub most_processes: Option<u64>,
 }
+
+/// As many calls are received before one of them is answered: more are somebody's aim.
+const MOST_RECEIVED: usize = 1024;
 
 /// `S_ISUID` and `S_ISGID`: a program with one of them runs as its owner, or with its group.
 const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
@@ -107,9 +109,6 @@ pub struct Supervisor<'a> {
     listener: Option<Arc<OwnedFd>>,
     /// Calls that were received and wait for their turn.
     received: VecDeque<Notification>,
-    turns: Turns,
-    /// Receives while callers take turns.
-    receiver: Option<Receiver>,
     /// Whoever waits for an answer is not interrupted before.
     uninterrupted: bool,
     /// The thread that waits.
@@ -185,8 +184,6 @@ impl<'a> Supervisor<'a> {
             root: None,
             reporter,
             received: VecDeque::new(),
-            turns: Turns::default(),
-            receiver: None,
             uninterrupted: false,
             tid: 0,
             subreaper: shared::Subreaper::new(),
@@ -246,10 +243,22 @@ impl<'a> Supervisor<'a> {
         self.count_processes();
     }
 
+    /// Receives every call that waits. A signal interrupts a call until then, and not after.
+    pub fn receive(&mut self, listener: BorrowedFd<'_>) {
+        let mut fds = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
+        while self.received.len() < MOST_RECEIVED {
+            // One whose caller is gone again is none.
+            self.received.extend(notif::receive(listener));
+            let is_more = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+            if !is_more || !fds[0].revents().contains(PollFlags::IN) {
+                return;
+            }
+        }
+    }
+
     /// Answers the call that has waited longest; false when there is none.
     pub fn serve(&mut self, listener: BorrowedFd<'_>) -> bool {
         let Some(notification) = self.received.pop_front() else { return false };
-        self.choose_receiver(listener, notification.tid);
         self.attend(listener, notification);
         true
     }

@@ -47,10 +47,6 @@ impl<F: FnMut(OwnedFd), T: FnMut(OwnedFd), E: FnMut(&Path, Held)> Handlers for R
         self.supervisor.receive(listener);
     }
 
-    fn sign(&self) -> Option<BorrowedFd<'_>> {
-        self.supervisor.sign()
-    }
-
     fn answer(&mut self, listener: BorrowedFd<'_>) -> bool {
         let has_answered = self.supervisor.serve(listener);
         if !self.in_memory.is_empty()
