@@ -28,6 +28,7 @@ pub mod notif;
 mod on_behalf;
 mod open_how;
 mod opening;
+mod own_secret;
 mod pin_cpu;
 mod process_limit;
 mod processes;
@@ -292,6 +293,7 @@ impl<'a> Supervisor<'a> {
                 let errno = denial.errno();
                 match self.ask_about(listener, &notification, denial) {
                     Some(violation) => {
+                        let violation = self.with_way_out(violation);
                         self.cover_again(notification.tid, &violation);
                         self.reporter.tell(violation);
                         notif::refuse(listener, notification.id, errno)
