@@ -136,6 +136,9 @@ fn place(args: &Run, advice: Advice, core: &Core, around: &Surroundings) -> Resu
         let output = if args.json { unsandboxed::Output::Capture } else { unsandboxed::Output::Inherit };
         return through(args, core, &OneCommand::unfenced(setup, output), request, Output::Kept, around);
     }
+    if !around.interactive {
+        request.stdin = input()?;
+    }
     setup.make_home();
     let elsewhere = elsewhere(args, core)?;
     if around.interactive {
@@ -147,7 +150,6 @@ fn place(args: &Run, advice: Advice, core: &Core, around: &Surroundings) -> Resu
         ringfence::session::Workplace::dispose(&elsewhere);
         return code;
     }
-    request.stdin = input()?;
     let output = if args.json { Output::Kept } else { Output::Passed };
     let code = through(args, core, &elsewhere, request, output, around);
     ringfence::session::Workplace::dispose(&elsewhere);
@@ -379,16 +381,26 @@ pub(crate) fn stage() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
+/// More input than that is not given to a sandbox elsewhere, which gets all of it with the command.
+const MOST_INPUT: u64 = 256 * 1024 * 1024;
+
 /// All of standard input, unless a person would have to type it.
 fn input() -> Result<Stdin> {
-    let mut stdin = std::io::stdin();
+    let stdin = std::io::stdin();
     if stdin.is_terminal() {
         return Ok(Stdin::Empty);
     }
     let mut bytes = Vec::new();
-    stdin
-        .read_to_end(&mut bytes)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot read standard input").caused_by(error))?;
+    let read = stdin.take(MOST_INPUT + 1).read_to_end(&mut bytes);
+    let read =
+        read.map_err(|error| Error::new(ErrorKind::Internal, "cannot read standard input").caused_by(error))?;
+    if read as u64 > MOST_INPUT {
+        let message =
+            "this provider is given all input with the command, and there is more than 256 MiB of it";
+        return Err(Error::new(ErrorKind::Validation, message).hint(
+            "put it into a file of the project, or use the provider `local`, which hands the input over",
+        ));
+    }
     Ok(Stdin::Bytes(bytes))
 }
 

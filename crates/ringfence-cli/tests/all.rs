@@ -41,6 +41,7 @@ mod suite {
     pub(crate) mod fence_nursery;
     #[cfg(all(feature = "mcp", target_os = "linux"))]
     pub(crate) mod fence_oracle;
+    pub(crate) mod fence_own;
     pub(crate) mod fence_settings;
     pub(crate) mod fence_signals;
     pub(crate) mod fence_support;

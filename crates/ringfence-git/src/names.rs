@@ -73,6 +73,12 @@ pub fn is_believed(parts: &[&str]) -> bool {
     }
 }
 
+/// Whether it is an example of a hook, which git does not run: every new repository has them.
+#[must_use]
+pub fn is_sample(name: &str) -> bool {
+    name.strip_suffix(".sample").is_some_and(|hook| HOOKS.contains(&hook))
+}
+
 /// Every hook that git knows.
 pub const HOOKS: [&str; 28] = [
     "applypatch-msg",
@@ -115,6 +121,7 @@ pub fn entry(kind: Kind, parts: &[&str]) -> Entry {
             _ => Entry::Data,
         },
         ["hooks" | "branches"] => Entry::Empty,
+        ["hooks", name] if is_sample(name) => Entry::Data,
         ["info"] => Entry::Data,
         ["info", name] if INFO.contains(&without_lock(name)) || is_new_list(name) => Entry::Data,
         [state] if STATES.contains(state) => Entry::Data,
@@ -249,6 +256,7 @@ mod tests {
             "refs/heads/config",
             "logs/HEAD",
             "info/exclude",
+            "hooks/pre-commit.sample",
             "info/sparse-checkout.lock",
             "info/refs_aB12Cd",
             "description",
@@ -284,6 +292,9 @@ mod tests {
         for path in [
             "hooks/pre-commit",
             "hooks/x",
+            "hooks/x.sample",
+            "hooks/pre-commit.sample/x",
+            "hooks/Pre-commit.sample",
             "commondir",
             "gitdir",
             "info/attributes",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_model::{Grant, Result, Severity, Violation, ViolationKind};
+use ringfence_model::{Grant, GrantScope, Result, Severity, Violation, ViolationKind};
 use rusqlite::{Connection, Row, ToSql, params_from_iter};
 
 use crate::owner;
@@ -234,7 +234,7 @@ impl Ledger {
     pub fn grants(&self, set: GrantSet) -> Result<Vec<Granted>> {
         let select =
             "SELECT id, created_ms, scope, path, access, recursive, session_key, project, execution_id,
-            revoked_ms FROM grants";
+            revoked_ms, (SELECT owner FROM executions WHERE executions.id = grants.execution_id) FROM grants";
         let mut conditions = Conditions::default();
         match set {
             GrantSet::All => {}
@@ -243,9 +243,20 @@ impl Ledger {
                 conditions.and("revoked_ms IS NULL AND scope <> ?", "once");
             }
         }
-        conditions
-            .all(&self.connection, select, "ORDER BY id DESC", None, read_grant)
-            .map_err(self.failed("read grants"))
+        let read = |row: &Row<'_>| Ok((read_grant(row)?, row.get::<_, Option<String>>(10)?));
+        let all = conditions.all(&self.connection, select, "ORDER BY id DESC", None, read);
+        let holds =
+            |granted: &Granted, owner: Option<String>| match (granted.grant.scope, granted.execution_id) {
+                // It ends with the process that runs the session, also where that could not say so.
+                (GrantScope::Session, Some(_)) => owner.is_some_and(|owner| owner::is_alive(&owner)),
+                _ => true,
+            };
+        let all = all.map_err(self.failed("read grants"))?.into_iter();
+        Ok(all
+            .filter_map(|(granted, owner)| {
+                (set == GrantSet::All || holds(&granted, owner)).then_some(granted)
+            })
+            .collect())
     }
 
     /// Writes a grant at once; the caller acts on it.

@@ -57,8 +57,7 @@ pub fn build(
     own("PWD", cwd.as_os_str());
     own("XDG_RUNTIME_DIR", places.run.as_os_str());
     own("RINGFENCE", OsStr::new("1"));
-    // Templates are mostly sample hooks, and hooks are protected: without this `git init` would fail.
-    own("GIT_TEMPLATE_DIR", OsStr::new(""));
+    own("GIT_TEMPLATE_DIR", templates(&host.path).as_os_str());
     for (name, value) in AT_ONCE.into_iter().filter(|_| !has_network) {
         env.entry(name.into()).or_insert_with(|| value.into());
     }
@@ -77,6 +76,20 @@ pub fn build(
     }
     env.retain(|name, value| is_sound(name, value));
     env
+}
+
+/// What `git init` begins with: the templates of the git on the path, if the hooks in them are examples. Others are
+/// protected, and it would fail; as it would on macOS, where nobody tells them apart.
+fn templates(path: &[PathBuf]) -> PathBuf {
+    let is_example = |name: &OsStr| name.to_str().is_some_and(ringfence_git::names::is_sample);
+    let are_examples = |templates: &PathBuf| {
+        let mut hooks = std::fs::read_dir(templates.join("hooks")).into_iter().flatten();
+        templates.is_dir() && hooks.all(|hook| hook.is_ok_and(|hook| is_example(&hook.file_name())))
+    };
+    let git = path.iter().find(|directory| directory.join("git").exists()).and_then(|found| found.parent());
+    let places =
+        git.into_iter().chain([Path::new("/usr")]).map(|prefix| prefix.join("share/git-core/templates"));
+    places.into_iter().find(are_examples).filter(|_| cfg!(target_os = "linux")).unwrap_or_default()
 }
 
 /// What can be handed to `execve`: a name without `=`, and no NUL anywhere.

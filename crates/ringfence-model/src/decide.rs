@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::byte_pairs::BytePairs;
 use crate::policy::{Filesystem, PathRule};
-use crate::{Grant, GrantScope};
+use crate::{Grant, GrantScope, RuleLayer};
 
 /// What a caller wants to do to a path, or to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -82,21 +82,40 @@ enum Settings {
     Work,
 }
 
+/// Whether built-in rules about secrets hold: whoever made a file knows what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    Kept,
+    Own,
+}
+
 impl Filesystem {
     /// Decides about `path`, which must be absolute, without `.` and `..`, and with its symlinks
     /// resolved by the caller.
     #[must_use]
     pub fn decide(&self, path: &Path, access: Access) -> PathDecision<'_> {
-        self.decide_about(path, access, Settings::Kept)
+        self.decide_about(path, access, Settings::Kept, Secrets::Kept)
+    }
+
+    /// As [`decide`](Self::decide), of what the sandbox made itself: no built-in rule keeps it from its own secrets.
+    #[must_use]
+    pub fn decide_as_own(&self, path: &Path, access: Access) -> PathDecision<'_> {
+        self.decide_about(path, access, Settings::Kept, Secrets::Own)
     }
 
     /// As [`decide`](Self::decide), where settings are the work and protected by no rule about them.
     #[must_use]
     pub fn decide_as_work(&self, path: &Path, access: Access) -> PathDecision<'_> {
-        self.decide_about(path, access, Settings::Work)
+        self.decide_about(path, access, Settings::Work, Secrets::Kept)
     }
 
-    fn decide_about(&self, path: &Path, access: Access, settings: Settings) -> PathDecision<'_> {
+    fn decide_about(
+        &self,
+        path: &Path,
+        access: Access,
+        settings: Settings,
+        secrets: Secrets,
+    ) -> PathDecision<'_> {
         let by_rule = |outcome, rule| PathDecision { outcome, rule: Some(rule), grant: None };
         // No path is connected to by a rule about paths.
         if access == Access::Connect {
@@ -117,11 +136,12 @@ impl Filesystem {
         };
         let allow_write = || most_specific(&self.allow_write, path, &pairs).filter(beats_private);
         let allow_read = || most_specific(&self.allow_read, path, &pairs).filter(beats_private);
-        if let Some(rule) = most_specific(&self.deny, path, &pairs) {
+        let is_kept = |rule: &&PathRule| secrets == Secrets::Kept || rule.source.layer != RuleLayer::BuiltIn;
+        if let Some(rule) = most_specific(self.deny.iter().filter(is_kept), path, &pairs) {
             return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
         }
         let in_other_case = |rule: &&PathRule| rule.is_about_names() && rule.path.covers_in_other_case(path);
-        if let Some(rule) = self.deny.iter().find(in_other_case) {
+        if let Some(rule) = self.deny.iter().filter(is_kept).find(in_other_case) {
             return by_rule(PathOutcome::Denied(DenyReason::Denied), rule);
         }
         let holds = |rule: &&PathRule| settings == Settings::Kept || !rule.runs_later();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use serde_json::Value;
 
+use super::fence_support::wait_until;
 use super::support::Room;
 
 /// A person at a terminal in which one command runs.
@@ -189,6 +190,24 @@ fn an_answer_of_once_lets_the_waiting_call_go_on() {
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains("allowed once"), "{screen}");
     assert!(!room.ringfence_home.join("sandbox.json").exists(), "once is not written anywhere");
+}
+
+#[test]
+fn what_is_granted_for_a_run_ends_with_it() {
+    let room = room_with_secret();
+    if !room.has_fence() {
+        return;
+    }
+    let text = "cat ../.ssh/config; read x";
+    let mut person = Person::at_terminal(&room, &["run", "--no-gate", "-c", text]);
+    person.sees("wants to read");
+    person.answers("s");
+    person.sees("Host treasure");
+    let given = |count: usize| wait_until(Duration::from_secs(20), || grants(&room).len() == count);
+    given(1);
+    person.presses("\r");
+    assert_eq!(person.leaves().0, 0);
+    given(0);
 }
 
 #[test]

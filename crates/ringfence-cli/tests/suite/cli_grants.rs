@@ -1,7 +1,7 @@
 //! `ringfence grants list|revoke`.
 
 use ringfence::config::{self, PermanentGrant};
-use ringfence::ledger::{Granted, Ledger};
+use ringfence::ledger::{ExecutionFilter, ExecutionId, Granted, Ledger};
 use ringfence::model::{Access, Grant, GrantScope};
 
 use super::support::Room;
@@ -100,4 +100,24 @@ fn a_host_is_granted_listed_and_taken_back() {
         assert!(ran.stderr.contains(why), "{}", ran.stderr);
     }
     room.run(&["grants", "add"]).expect(2);
+}
+
+#[test]
+fn what_was_granted_for_a_session_that_has_ended_is_not_held() {
+    let room = Room::new();
+    room.run(&["run", "--no-gate", "-c", "true"]).expect(0);
+    let mut ledger = Ledger::open(&room.ringfence_home.join("ledger.db")).unwrap();
+    let ended = ledger.executions(&ExecutionFilter::default()).unwrap()[0].id;
+    let of = |path: &str, scope, execution_id| Granted { execution_id, ..Granted::new(grant(path, scope)) };
+    for granted in [
+        of("/srv/ended", GrantScope::Session, Some(ended)),
+        of("/srv/unknown", GrantScope::Session, Some(ExecutionId::new())),
+        of("/srv/held", GrantScope::Session, None),
+    ] {
+        ledger.add_grant(&granted).unwrap();
+    }
+    let listed = room.run(&["grants", "list", "--json"]).expect(0).json();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed[0]["path"], "/srv/held");
+    room.run(&["grants", "revoke", "/srv/ended"]).expect(1);
 }

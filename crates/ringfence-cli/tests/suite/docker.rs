@@ -120,3 +120,14 @@ fn without_an_engine_the_error_says_where_it_was_looked_for() {
     assert!(ran.stderr.contains("docker"), "{ran:?}");
     assert!(!room.project.join("ran").exists());
 }
+
+#[test]
+fn input_without_an_end_is_refused() {
+    let room = Room::new();
+    let mut yes = std::process::Command::new("yes").stdout(Stdio::piped()).spawn().unwrap();
+    let mut command = room.command(&["run", "--no-gate", "--provider", "docker", "--", "head", "-1"]);
+    let ran = Ran::of(command.stdin(yes.stdout.take().unwrap()).output().unwrap()).expect(125);
+    yes.kill().unwrap();
+    yes.wait().unwrap();
+    assert!(ran.stderr.contains("more than 256 MiB") && ran.stderr.contains("provider `local`"), "{ran:?}");
+}

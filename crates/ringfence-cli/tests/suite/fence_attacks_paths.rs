@@ -187,8 +187,20 @@ fn runs_something(directory: &Path) -> bool {
         let _ = git.output();
     }
     let has_hooks = ["HEAD", "objects", "refs"].iter().all(|mark| directory.join(mark).exists())
-        && std::fs::read_dir(directory.join("hooks")).is_ok_and(|hooks| hooks.count() > 0);
+        && directory.join("hooks").exists()
+        && !holds_examples_only(&directory.join("hooks"));
     has_hooks || names(directory).iter().any(|path| path.ends_with("RAN"))
+}
+
+/// Whether a directory of hooks has nothing in it but the examples of git's own, which it does not run.
+fn holds_examples_only(hooks: &Path) -> bool {
+    let is_example = |entry: std::fs::DirEntry| {
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let is_evil =
+            || std::fs::read(entry.path()).is_ok_and(|text| text.windows(4).any(|part| part == b"evil"));
+        entry.file_name().to_string_lossy().ends_with(".sample") && is_file && !is_evil()
+    };
+    std::fs::read_dir(hooks).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(is_example)))
 }
 
 /// Files with something evil in them, of those that git looks at.
@@ -319,9 +331,8 @@ fn evil_below(directory: &Path) -> Vec<String> {
             // What git itself keeps in its configuration is harmless; what attacks put there says so.
             let harmless =
                 name == "config" && std::fs::read_to_string(path).is_ok_and(|text| !text.contains("evil"));
-            // Some tools make a directory of hooks and leave it empty.
-            let harmless = harmless
-                || (name == "hooks" && std::fs::read_dir(path).is_ok_and(|mut hooks| hooks.next().is_none()));
+            // Some tools make a directory of hooks and leave it empty, or with examples.
+            let harmless = harmless || (name == "hooks" && holds_examples_only(path));
             link || (protected.contains(&name) && special && !harmless)
         })
         .map(|path| path.display().to_string())

@@ -1,6 +1,9 @@
 //! Attacks on what other processes know: those of the host, and those that the sandbox is made by.
 
-use crate::suite::fence_support::{Launcher, for_every_launcher};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::suite::fence_support::{Launcher, for_every_launcher, wait_until};
 use crate::suite::support::{Ran, Room};
 
 for_every_launcher! {
@@ -10,6 +13,87 @@ for_every_launcher! {
     the_processes_that_make_the_sandbox_tell_nothing,
     links_of_the_first_process_lead_nowhere,
     who_holds_the_sandbox_without_a_pid_namespace_is_not_seen,
+    no_terminal_from_inside_becomes_the_supervisors,
+}
+
+/// Starts the program as the leader of a session without a terminal, and waits until the command has touched `ready`.
+fn leading_a_session(room: &Room, arguments: &[&str]) -> Child {
+    let program = room.command(arguments);
+    let mut command = Command::new("setsid");
+    command.arg(program.get_program()).args(program.get_args());
+    command.env_clear().envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(&room.project).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    assert!(wait_until(Duration::from_secs(30), || room.project.join("ready").exists()));
+    child
+}
+
+/// A session leader that has no terminal gets the first one that it opens: keys typed at its other end would then reach
+/// the supervisor.
+fn no_terminal_from_inside_becomes_the_supervisors(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.write(
+        "attack.py",
+        "import os, pty, signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+master, slave = pty.openpty()
+for flags in (os.O_RDWR, os.O_RDONLY, os.O_WRONLY):
+    for name in (os.ttyname(slave), '/proc/self/fd/%d' % slave, '/dev/tty', '/dev/ptmx'):
+        try: os.open(name, flags)
+        except OSError: continue
+open('ready', 'w').close()
+os.write(master, b'\\x03')
+while not os.path.exists('go'): time.sleep(0.01)
+",
+    );
+    let arguments = ["run", "--no-gate", "--launcher", launcher.name(), "--", "python3", "attack.py"];
+    let mut child = leading_a_session(&room, &arguments);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    // State, parent, group, session, terminal.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    room.write("go", "");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!((fields[3], fields[4]), (child.id().to_string().as_str(), "0"), "{stat}");
+}
+
+/// Whoever kills the process that ends what runs inside leaves it without a supervisor, and so without files.
+#[test]
+fn what_is_left_of_a_sandbox_whose_keeper_was_killed_opens_nothing() {
+    let room = Room::on(Launcher::Landlock);
+    room.write(".env", "canary-env");
+    room.write(room.home.join("outside"), "canary-outside");
+    room.write(
+        "attack.py",
+        "import os, time
+open('ready', 'w').close()
+while not os.path.exists('go'): time.sleep(0.01)
+end = time.time() + 2
+while time.time() < end:
+    for path in ('.env', '../outside', '/etc/shadow'):
+        try: print(open(path).read(), flush=True)
+        except OSError: pass
+    for path in ('made', '.vscode', '../made'):
+        try: os.mkdir(path)
+        except OSError: pass
+    time.sleep(0.01)
+print('over', flush=True)
+",
+    );
+    let arguments = ["run", "--no-gate", "--launcher", "landlock", "-c", "setsid python3 attack.py & wait"];
+    let child = leading_a_session(&room, &arguments);
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+    assert!(!children.trim().is_empty());
+    for keeper in children.split_whitespace() {
+        let pid = rustix::process::Pid::from_raw(keeper.parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    room.write("go", "");
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(!stdout.contains("canary") && !stdout.contains("root:"), "{stdout}");
+    assert!(!room.project.join(".vscode").exists() && !room.home.join("made").exists(), "{stdout}");
+    assert!(!room.project.join("made").exists(), "nobody is left who would make it: {stdout}");
 }
 
 fn what_processes_of_the_host_have_open_stays_theirs(launcher: Launcher) {

@@ -5,15 +5,17 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::suite::fence_support::{Launcher, RACES, SOCKETS, for_every_launcher};
+use crate::suite::fence_support::{Launcher, RACES, SOCKETS, WAIT, for_every_launcher, wait_until};
 use crate::suite::support::Room;
 
 for_every_launcher! {
     sockets_in_the_project_that_were_there_before,
     sockets_in_the_project_that_appear_later,
+    late_sockets_that_are_not_refused_are_named,
     no_connection_is_made_before_it_is_judged,
     sockets_of_the_sandboxs_own_work_and_stop_nobody,
     sockets_elsewhere_on_the_host,
@@ -127,6 +129,36 @@ fn sockets_in_the_project_that_appear_later(launcher: Launcher) {
     let place = room.project.join("stream.sock").display().to_string();
     assert!(ran.resources().contains(&place.as_str()), "{ran:?}");
     assert_eq!(listeners.lock().unwrap().as_ref().unwrap().arrived(), Vec::<String>::new());
+}
+
+/// Where nobody looks at connections, the result says so; nowhere else does one get through.
+fn late_sockets_that_are_not_refused_are_named(launcher: Launcher) {
+    let room = Room::on(launcher);
+    room.helper(&SOCKETS);
+    for precision in ["off", "writes"] {
+        let (ready, go) = (room.project.join("ready"), room.project.join("go"));
+        let text = format!("{WAIT}./sockets stream stream.sock");
+        let (ran, listeners) = std::thread::scope(|scope| {
+            let listeners = scope.spawn(|| {
+                wait_until(Duration::from_secs(30), || ready.exists());
+                let listeners = Listeners::at(&room.project);
+                std::fs::write(&go, "").unwrap();
+                listeners
+            });
+            (room.fenced_with(&["--precision", precision], &text), listeners.join().unwrap())
+        });
+        let degraded = ran.json["sandbox"]["degraded"].to_string();
+        let is_named = degraded.contains("the connection to a local socket that somebody outside makes");
+        assert_eq!(is_named, !listeners.arrived().is_empty(), "{precision}: {ran:?}");
+        assert_eq!(
+            is_named,
+            precision == "off" && ran.json["sandbox"]["adapter"] != "local/landlock",
+            "{ran:?}"
+        );
+        for left in ["ready", "go", "stream.sock", "dgram.sock", "seqpacket.sock"] {
+            std::fs::remove_file(room.project.join(left)).unwrap();
+        }
+    }
 }
 
 /// Nobody of the host sees as much as a connection.

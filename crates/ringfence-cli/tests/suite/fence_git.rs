@@ -17,6 +17,8 @@ for_every_launcher! {
     a_rebase_goes_on_with_a_strategy_of_gits_own,
     submodules_work_as_everywhere,
     an_empty_directory_of_hooks_can_be_made,
+    a_new_repository_is_the_same_as_outside,
+    a_refused_config_is_told_in_the_middle_of_a_line_too,
     what_the_persons_config_names_is_protected,
     denied_names_are_denied_in_every_case,
 }
@@ -311,10 +313,44 @@ fn submodules_work_as_everywhere(launcher: Launcher) {
 
 fn an_empty_directory_of_hooks_can_be_made(launcher: Launcher) {
     let room = Room::on(launcher);
-    let ran = room.fenced("git init -q a && mkdir a/.git/hooks && rmdir a/.git/hooks && mkdir a/.git/hooks && rm -r a && git init -q b && mkdir b/.git/hooks");
+    let ran = room.fenced("export GIT_TEMPLATE_DIR=; git init -q a && mkdir a/.git/hooks && rmdir a/.git/hooks && mkdir a/.git/hooks && rm -r a && git init -q b && mkdir b/.git/hooks");
     assert_eq!(ran.code, 0, "{ran:?}");
     let ran = room.fenced("echo evil > b/.git/hooks/pre-commit; cp /bin/true b/.git/hooks/; mkdir b/.git/hooks/x; ln -s /bin/true b/.git/hooks/post-commit; mkdir h; touch h/update; mv h/update b/.git/hooks/; mv h b/.git/hooks/h; mv -T h b/.git/hooks");
     assert_eq!(host(&room.project, "ls -A b/.git/hooks"), "", "{ran:?}");
+    assert!(ran.blocked, "{ran:?}");
+}
+
+fn a_refused_config_is_told_in_the_middle_of_a_line_too(launcher: Launcher) {
+    let room = Room::on(launcher);
+    host(&room.project, "git init -q .");
+    let text = "echo a; git config core.fsmonitor evil 2>/dev/null; echo b | cat; true";
+    let ran = room.run(&["run", "--no-gate", "--launcher", launcher.name(), "-c", text]).expect(0);
+    assert_eq!(ran.stdout, "a\nb\n");
+    let told = ran.stderr.lines().filter(|line| line.contains("blocked:") && line.contains(".git/config"));
+    assert_eq!(told.count(), 1, "{}", ran.stderr);
+}
+
+fn a_new_repository_is_the_same_as_outside(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let make =
+        "git init -q a && git init -q --bare b && git clone -q a c 2>/dev/null && git init -q d && rm -r d";
+    let list = "find . -path './*/*' | sort";
+    let ran = room.fenced(make);
+    assert_eq!((ran.code, ran.blocked), (0, false), "{ran:?}");
+    let inside = host(&room.project, list);
+    let outside = room.home.join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    host(&outside, make);
+    assert_eq!(inside, host(&outside, list));
+    if outside.join("a/.git/info").exists() {
+        assert!(inside.contains("a/.git/info/exclude") && inside.contains("a/.git/hooks/pre-commit.sample"));
+    }
+    // An example stays one.
+    let ran = room.fenced(
+        "cd a/.git/hooks; mv pre-commit.sample pre-commit; ln update.sample update; cp -l update.sample post-update; \
+         ln -s update.sample pre-push; cp update.sample commit-msg; echo evil > x.sample; false",
+    );
+    assert_eq!(inside, host(&room.project, list), "{ran:?}");
     assert!(ran.blocked, "{ran:?}");
 }
 

@@ -219,3 +219,12 @@ END"#
     host.set_nonblocking(true).unwrap();
     assert!(host.accept().is_err(), "somebody inside reached the host");
 }
+
+#[test]
+fn the_refusal_of_tmp_names_another_place() {
+    let room = Room::on(Launcher::Landlock);
+    let ran = room.fenced("echo x > /tmp/refused-by-ringfence; echo x > $TMPDIR/own && cat $TMPDIR/own");
+    assert_eq!(ran.stdout, "x\n", "{ran:?}");
+    let message = ran.json["violations"][0]["message"].as_str().unwrap_or_default();
+    assert!(message.ends_with("TMPDIR names a place of the sandbox's own"), "{ran:?}");
+}

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::notif::{self, Notification};
 use super::on_behalf::{self, Open};
 use super::target::{self, Ending, PATH_MAX, Resolved};
-use super::{Answer, Supervisor, git, network};
+use super::{Answer, Supervisor, network};
 use crate::seccomp;
 
 /// The longest value that the kernel takes.
@@ -94,9 +94,8 @@ impl Supervisor<'_> {
         }
         // What has no name has none that is protected.
         let is_named = rustix::fs::fstat(&held)?.st_nlink > 0;
-        let is_excused = |path: &std::path::Path| operation == Operation::Chmod && git::is_config(path);
         if let Some(path) = target::link_target(&held).filter(|_| is_named)
-            && !is_excused(&path)
+            && !self.may_dress(operation, &path)
         {
             if self.watched.shared.is_some() && path.starts_with("/dev") {
                 return Err(Errno::PERM);

@@ -309,6 +309,31 @@ impl Supervisor<'_> {
             && self.is_only_gits(path)
     }
 
+    /// Excuses the refusal of a new file that is known to be harmless.
+    pub(super) fn excuse(&self, refusal: Answer, flags: i32) -> Answer {
+        let path = self.real.as_path();
+        match &refusal {
+            Answer::Deny(denial) if self.is_kept(path) => {
+                let is_excused = match denial.reason {
+                    DenyReason::Protected => self.is_sample(path),
+                    DenyReason::Denied => self.is_new_secret(path, flags),
+                    DenyReason::ReadOnly | DenyReason::Unlisted => false,
+                };
+                self.excused.set(is_excused);
+                if is_excused { Answer::Continue } else { refusal }
+            }
+            _ => refusal,
+        }
+    }
+
+    /// Whether an example of a hook may be made: every new repository has them, and git runs none.
+    fn is_sample(&self, path: &Path) -> bool {
+        path.file_name().and_then(OsStr::to_str).is_some_and(names::is_sample)
+            && path.parent().and_then(Path::file_name).is_some_and(|above| above == "hooks")
+            && path.iter().any(|part| part == ".git")
+            && self.is_only_gits(path)
+    }
+
     /// Whether nobody but the program itself protects `path`, for git's sake.
     pub(super) fn is_only_gits(&self, path: &Path) -> bool {
         let is_gits = |rule: &PathRule| match rule.source.layer {
@@ -320,9 +345,14 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn ends_with_the_sandbox(&self, path: &Path) -> bool {
+        self.is_in_own_directory(path)
+            || self.policy.decide(path, Access::Write).outcome == PathOutcome::Private
+    }
+
+    /// Whether it is the sandbox's own where it has no mounts.
+    pub(super) fn is_in_own_directory(&self, path: &Path) -> bool {
         let own = self.watched.shared.as_ref().and_then(|shared| shared.own_home.parent());
         own.is_some_and(|own| path.starts_with(own))
-            || self.policy.decide(path, Access::Write).outcome == PathOutcome::Private
     }
 
     /// The directories above `path` in the tree that may be written, the nearest first.

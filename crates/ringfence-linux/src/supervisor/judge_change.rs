@@ -20,6 +20,7 @@ impl Supervisor<'_> {
             Resolved::Missing
                 if operation == Operation::Symlink
                     && !git::is_probe(self.real.as_path())
+                    && !self.ends_with_the_sandbox(self.real.as_path())
                     && self.holds_protected(self.real.as_path()) =>
             {
                 self.deny_protected(operation)
@@ -45,9 +46,7 @@ impl Supervisor<'_> {
         let is_behind = operation != Operation::Remove && self.path.ending() != Ending::Name;
         match self.resolve(if is_behind { Last::Follow } else { last }) {
             // git tries the file mode out on a config it has just written. A sealed one stays sealed.
-            Resolved::Exists if operation == Operation::Chmod && git::is_config(self.real.as_path()) => {
-                Answer::Continue
-            }
+            Resolved::Exists if self.may_dress(operation, self.real.as_path()) => Answer::Continue,
             Resolved::Exists if self.is_device() => Answer::Done(Err(Errno::PERM)),
             Resolved::Exists => match self.verdict(operation, Access::Write) {
                 Answer::Deny(_) if operation == Operation::Remove && self.is_own(self.real.as_path()) => {

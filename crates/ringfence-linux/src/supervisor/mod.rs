@@ -29,6 +29,7 @@ mod on_behalf;
 mod open_how;
 mod opening;
 mod outside;
+mod own_secret;
 mod pin_cpu;
 mod process_limit;
 mod processes;
@@ -314,6 +315,7 @@ impl<'a> Supervisor<'a> {
                 let errno = denial.errno();
                 match self.ask_about(listener, &notification, denial) {
                     Some(violation) => {
+                        let violation = self.with_way_out(violation);
                         self.cover_again(notification.tid, &violation);
                         self.reporter.tell(violation);
                         notif::refuse(listener, notification.id, errno)

@@ -175,7 +175,7 @@ impl Supervisor<'_> {
         }
         let Some((opened, address)) = self.socket_at_real() else { return Answer::Done(Err(Errno::NOENT)) };
         let connection = Connection { own, address, to: Some(opened) };
-        match self.policy.decide(self.real.as_path(), Access::Write).outcome {
+        match self.decide(self.real.as_path(), Access::Write).outcome {
             // Made inside; nobody outside can listen there.
             PathOutcome::Private => self.make_connection(listener, notification.id, connection),
             PathOutcome::Denied(_) => match self.verdict(Operation::Connect, Access::Write) {

@@ -117,7 +117,10 @@ impl Supervisor<'_> {
         }
         let Some(root) = &self.root else { return Answer::Continue };
         let makes_new = self.resolved == Resolved::Missing || is_unnamed;
-        let open = Open::new(self.real.as_path(), flags, if creates { mode } else { 0 });
+        // What somebody else has made meanwhile is another's.
+        let excused = makes_new && self.excused.get();
+        let exactly = if excused { flags | libc::O_EXCL } else { flags };
+        let open = Open::new(self.real.as_path(), exactly, if creates { mode } else { 0 });
         let root = root.as_fd();
         let opened = if creates && makes_new {
             self.umask.applied(notification.tid, || open.at(root))
@@ -125,7 +128,13 @@ impl Supervisor<'_> {
             open.at(root)
         };
         match opened {
-            Ok(file) => Answer::Give(file, flags & libc::O_CLOEXEC != 0),
+            Ok(file) => {
+                if excused && let Ok(place) = self.place(self.real.as_path()) {
+                    self.own.remember(place.directory.as_fd(), &place.name);
+                }
+                Answer::Give(file, flags & libc::O_CLOEXEC != 0)
+            }
+            Err(Errno::EXIST) if excused && flags & libc::O_EXCL == 0 => Answer::Done(Err(Errno::ACCESS)),
             // A pipe without a reader, or a file that somebody must give up first.
             Err(Errno::NXIO | Errno::AGAIN) if flags & libc::O_NONBLOCK == 0 && !makes_new => {
                 self.open_later(listener, notification.id, open)

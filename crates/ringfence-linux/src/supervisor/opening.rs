@@ -66,7 +66,9 @@ impl Supervisor<'_> {
                 self.shared_read(flags)
             }
             Resolved::Exists => self.verdict(Operation::Open, access),
-            Resolved::Missing if flags & libc::O_CREAT != 0 => self.verdict(operation, Access::Write),
+            Resolved::Missing if flags & libc::O_CREAT != 0 => {
+                self.excuse(self.verdict(operation, Access::Write), flags)
+            }
             Resolved::Unreachable if flags & libc::O_CREAT != 0 => self.hidden_place(operation),
             Resolved::Missing | Resolved::Unreachable => self.hidden(Operation::Open, access),
             Resolved::Nowhere => Answer::Continue,

@@ -116,6 +116,9 @@ impl Supervisor<'_> {
     /// Whether moving `source` to `target` would put something under a protected name: a directory with such
     /// content, one that cannot be looked at, or a link.
     pub(super) fn brings_protected(&self, source: &Path, target: &Path) -> bool {
+        if self.ends_with_the_sandbox(target) {
+            return false;
+        }
         let kind = self.place(source).and_then(|place| {
             rustix::fs::statat(&place.directory, &place.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
         });

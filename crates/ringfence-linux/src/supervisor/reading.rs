@@ -129,8 +129,7 @@ impl Supervisor<'_> {
     fn open_judged(&mut self, listener: BorrowedFd<'_>, notification: &Notification, flags: i32) -> Answer {
         let access = if call::writes(flags) { Access::Write } else { Access::Read };
         // The verdict may have been that the host refuses it anyway.
-        let Some(root) =
-            self.root.as_ref().filter(|_| self.policy.decide(self.real.as_path(), access).allowed())
+        let Some(root) = self.root.as_ref().filter(|_| self.decide(self.real.as_path(), access).allowed())
         else {
             return Answer::Done(Err(Errno::ACCESS));
         };

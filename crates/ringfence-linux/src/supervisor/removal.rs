@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use ringfence_model::{Access, DenyReason, PathOutcome};
+use ringfence_model::{Access, DenyReason, Operation, PathOutcome};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
@@ -22,7 +22,7 @@ use super::call::PathArg;
 use super::notif::{self, Notification};
 use super::on_behalf::Place;
 use super::target::{self, Ending, PATH_MAX};
-use super::{Answer, Supervisor};
+use super::{Answer, Supervisor, git};
 
 /// A file that is the same one as long as this is equal: numbers are given again, times are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,6 +66,16 @@ impl Supervisor<'_> {
     /// Whether the protected file at `path` is one that the supervisor made for the sandbox.
     pub(super) fn is_own(&self, path: &Path) -> bool {
         self.place(path).is_ok_and(|place| self.own.has(&place))
+    }
+
+    /// Whether attributes of a protected file may change: its maker sets them after it has made it. git tries the mode
+    /// out on a config it has just written; a sealed one stays sealed.
+    pub(super) fn may_dress(&self, operation: Operation, path: &Path) -> bool {
+        match operation {
+            Operation::Chmod => git::is_config(path) || self.is_own(path),
+            Operation::Utime | Operation::Xattr => self.is_own(path),
+            _ => false,
+        }
     }
 
     /// Whether what was judged is such a file.

@@ -108,6 +108,9 @@ impl Supervisor<'_> {
     /// What policy says of a path, where settings in the work are the work.
     pub(super) fn decide(&self, path: &Path, access: Access) -> PathDecision<'_> {
         let decision = self.policy.decide(path, access);
+        if decision.outcome == PathOutcome::Denied(DenyReason::Denied) && self.is_in_private(path) {
+            return self.policy.decide_as_own(path, access);
+        }
         if decision.outcome != PathOutcome::Denied(DenyReason::Protected) {
             return decision;
         }

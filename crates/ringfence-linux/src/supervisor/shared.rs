@@ -8,12 +8,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome};
+use ringfence_model::{Access, DenyReason, Operation, PathDecision, PathOutcome, Violation};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::{Answer, Bound, Supervisor};
+use super::{Answer, Bound, Supervisor, host_lookup};
 use crate::descendants;
 use crate::landlock::Rights;
 use crate::plan::{KERNELS_OWN, LandlockRule};
@@ -78,7 +78,12 @@ impl Supervisor<'_> {
         let path = self.at_home(path)?;
         let decision = self.policy.decide(&path, access);
         let is_refused = match decision.outcome {
-            PathOutcome::Denied(DenyReason::Denied) => true,
+            // What the person does not have was made inside, unless a rule of the person's own is about it.
+            PathOutcome::Denied(DenyReason::Denied) => {
+                let named = decision.rule.and_then(|rule| rule.path.as_literal()).unwrap_or(&path);
+                let own = self.policy.decide_as_own(&path, access).outcome;
+                own == PathOutcome::Denied(DenyReason::Denied) || host_lookup::host_has(named)
+            }
             PathOutcome::Denied(DenyReason::Protected) => {
                 !decision.rule.is_some_and(ringfence_model::PathRule::is_about_later)
             }
@@ -174,6 +179,15 @@ impl Supervisor<'_> {
         self.watched.shared.is_some() || stat().is_some_and(|stat| is_node(stat.st_mode))
     }
 
+    /// Names the sandbox's own place where a program wants that of the host.
+    pub(super) fn with_way_out(&self, mut violation: Violation) -> Violation {
+        let is_temporary = TEMPORARY.iter().any(|place| Path::new(&violation.resource).starts_with(place));
+        if is_temporary && self.watched.shared.is_some() && violation.reason == Some(DenyReason::Unlisted) {
+            violation.message.push_str("; TMPDIR names a place of the sandbox's own");
+        }
+        violation
+    }
+
     /// Whether `self.real` is a directory that is only looked into because every system has it.
     fn is_usual_place(&self) -> bool {
         let real = self.real.as_path();
@@ -192,6 +206,7 @@ impl Supervisor<'_> {
     }
 }
 
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Whether this process holds the master of terminal `number`. While it does, nobody else gets that number.

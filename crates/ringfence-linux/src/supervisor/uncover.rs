@@ -14,7 +14,10 @@ impl Supervisor<'_> {
     /// Why a directory must stay where it is: moved from `source` to `target` it would uncover something denied, or holds
     /// more than can be looked at while a call waits.
     pub(super) fn uncovers(&self, source: &Path, target: &Path) -> Option<Denial> {
-        let rule = self.policy.deny.iter().find(|rule| depends_on_place(rule, source, target))?;
+        // What lies in the sandbox's own directory counts as its own.
+        let becomes_own = self.is_in_own_directory(target) && !self.is_in_own_directory(source);
+        let depends = |rule: &&PathRule| becomes_own || depends_on_place(rule, source, target);
+        let rule = self.policy.deny.iter().find(depends)?;
         if !source.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
             return None;
         }
@@ -23,9 +26,9 @@ impl Supervisor<'_> {
         };
         let denied = match self.names_below(source) {
             Some(names) => {
-                let below = names
-                    .iter()
-                    .find(|below| is_denied(&source.join(below)) && !is_denied(&target.join(below)));
+                let below = names.iter().find(|below| {
+                    is_denied(&source.join(below)) && (becomes_own || !is_denied(&target.join(below)))
+                });
                 source.join(below?)
             }
             None => source.to_owned(),

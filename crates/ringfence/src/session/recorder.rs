@@ -9,7 +9,7 @@ use ringfence_gate::Verdict;
 use ringfence_ledger::{
     Decided, Event, ExecutionEnd, ExecutionId, ExecutionStart, Granted, Redact, Writer, WriterOptions, now_ms,
 };
-use ringfence_model::{Command, Error, ExecResult, Grant, Violation};
+use ringfence_model::{Command, Error, ExecResult, Grant, GrantScope, LockExt as _, Violation};
 use serde_json::json;
 
 use super::event::SessionEvent;
@@ -74,6 +74,8 @@ pub fn open_ledger(
 pub struct Recorder {
     listeners: Mutex<Vec<Listener>>,
     ledger: Option<Arc<Writer>>,
+    /// What was granted for the session, which ends with this.
+    granted: Mutex<Vec<Granted>>,
     redact: Arc<dyn Redact>,
     session_key: Option<String>,
     project: PathBuf,
@@ -97,7 +99,15 @@ impl Recorder {
     ) -> Self {
         let redact = setup.secrets(secrets);
         let (project, ledger_path) = (setup.project.clone(), setup.ledger_path());
-        Self { listeners: Mutex::default(), ledger, redact, session_key, project, ledger_path }
+        Self {
+            listeners: Mutex::default(),
+            ledger,
+            granted: Mutex::default(),
+            redact,
+            session_key,
+            project,
+            ledger_path,
+        }
     }
 
     /// Where all of it is kept, with the session's name there; none where nothing is.
@@ -245,6 +255,9 @@ impl Recorder {
             let mut granted = Granted::new(Grant { scope, ..grant.clone() });
             granted.session_key.clone_from(&self.session_key);
             granted.execution_id = call.execution;
+            if scope == GrantScope::Session {
+                self.granted.locked().push(granted.clone());
+            }
             ledger.grant(granted);
         }
     }
@@ -256,6 +269,15 @@ impl Recorder {
             message: clean(&violation.message),
             argv: violation.argv.iter().map(clean).collect(),
             ..violation.clone()
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let Some(ledger) = &self.ledger else { return };
+        for granted in self.granted.locked().drain(..) {
+            ledger.grant(Granted { revoked_ms: Some(now_ms()), ..granted });
         }
     }
 }
