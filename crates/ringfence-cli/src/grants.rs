@@ -234,7 +234,7 @@ fn revoke(args: &RevokeGrant) -> Result<ExitCode> {
         .collect();
     for never in &asked_again {
         match never.access {
-            Some(_) => config::forget_host(&never.file, HostList::Blocked, &never.path)?,
+            Some(_) => forget_host(&never.file, HostList::Blocked, &never.path)?,
             None => config::remove_never_ask(&never.file, &never.path)?,
         };
         output::print(&format!("asked about again: {}\n", output::one_line(&never.path)))?;
@@ -249,7 +249,7 @@ fn revoke(args: &RevokeGrant) -> Result<ExitCode> {
     for grant in meant {
         match &grant.file {
             Some(file) if grant.access == Access::Connect => {
-                config::forget_host(file, HostList::Allowed, &grant.path.to_string_lossy())?;
+                forget_host(file, HostList::Allowed, &grant.path.to_string_lossy())?;
             }
             Some(file) => take_out(&places, file, &grant.path)?,
             None => {}
@@ -261,6 +261,17 @@ fn revoke(args: &RevokeGrant) -> Result<ExitCode> {
         output::print(&format!("no longer granted: {} {of} {}\n", grant.access, grant.path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes a host from a list. One that is written with more than its name is left to who wrote it.
+fn forget_host(file: &Path, list: HostList, host: &str) -> Result<usize> {
+    match config::forget_host(file, list, host)? {
+        0 => {
+            let message = format!("{host} is an entry of more than a name in {}", file.display());
+            Err(Error::new(ErrorKind::Validation, message).hint("remove it there"))
+        }
+        removed => Ok(removed),
+    }
 }
 
 /// Removes what the file says about that path, however it is written there.
