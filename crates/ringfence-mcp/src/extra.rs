@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ringfence::fence::wait_for;
-use ringfence::model::{Access, ErrorKind};
+use ringfence::model::{Access, ErrorKind, NetworkPolicy};
 use ringfence::permission::{ApprovalService as _, Permission};
 use ringfence::tools::ToolResult;
 use rmcp::RoleServer;
@@ -95,12 +95,11 @@ impl Session {
             }
         }
         let is_local = assurance.adapter.starts_with("local");
-        let network = if !assurance.active {
-            "the host's: there is no fence"
-        } else if is_local {
-            "none: downloads and look-ups of names fail"
-        } else {
-            "as the container is configured; by default none"
+        let network = match opened.tools.network().filter(|_| is_local) {
+            _ if !assurance.active => "the host's: there is no fence".to_owned(),
+            Some(hosts) if hosts.is_by_name() => by_name(&hosts),
+            _ if is_local => "none: downloads and look-ups of names fail".to_owned(),
+            _ => "as the container is configured; by default none".to_owned(),
         };
         let text = format!(
             "project {}\nfence {} ({})\nwritable {}; secrets in it are denied, files that run later are protected\n\
@@ -209,5 +208,17 @@ impl Session {
                 Some(over())
             }
         }
+    }
+}
+
+/// The hosts that may be reached, in words.
+fn by_name(hosts: &NetworkPolicy) -> String {
+    let named: Vec<String> = hosts.allowed_hosts.iter().map(ToString::to_string).collect();
+    let ports: Vec<String> = hosts.host_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let reached = [named, ports].concat().join(", ");
+    match (reached.is_empty(), hosts.ask) {
+        (true, _) => "a person is asked about each host".to_owned(),
+        (false, true) => format!("by TCP to {reached}; a person is asked about others"),
+        (false, false) => format!("by TCP to {reached}; all else fails"),
     }
 }

@@ -11,7 +11,7 @@ use crate::shell::Cmd;
 const EVAL: Rule = Rule::ask("eval", "write the command out instead of handing it to eval");
 const KNOWN_EVAL: Rule = Rule::note("eval-known", "write the command itself");
 const NETWORK: Rule =
-    Rule::note("network-tool", "the fence gives no network; have what is needed fetched by a person");
+    Rule::note("network-tool", "the fence reaches no host but those that are allowed by name");
 const PROCESS: Rule = Rule::note("process-tool", "only processes inside the fence are reached");
 const DECODE: Rule =
     Rule::note("base64-decode", "look at the decoded text before it is used").at(Severity::Critical);

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use ringfence_gate::risk::{Category, Risk};
 use ringfence_gate::{Language, Verdict};
-use ringfence_model::{Access, Assurance, Decision, Error, ErrorKind, Grant, GrantScope, Result};
+use ringfence_model::{
+    Access, Assurance, Decision, Error, ErrorKind, Grant, GrantScope, NetworkPolicy, Result,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -92,6 +94,13 @@ impl Tools {
     #[must_use]
     pub fn assurance(&self) -> Assurance {
         self.workplace.assurance()
+    }
+
+    /// Which hosts commands may reach; none where that is not known.
+    #[must_use]
+    pub fn network(&self) -> Option<NetworkPolicy> {
+        let policy = self.workplace.policy().ok().flatten()?;
+        Some(policy.network)
     }
 
     /// The directory that the tools work in.
