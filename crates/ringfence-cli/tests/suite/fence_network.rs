@@ -4,13 +4,13 @@
 //! the test's own on loopback, which a rule has to name.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::suite::approval::Person;
-use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher};
+use crate::suite::fence_support::{Fenced, Launcher, SOCKETS, for_every_launcher};
 
 use crate::suite::support::Room;
 
@@ -25,6 +25,7 @@ for_every_launcher! {
     the_port_cannot_be_exchanged_meanwhile,
     what_was_said_before_the_end_arrives,
     a_thousand_connections_at_once,
+    no_other_way_leads_out,
 }
 
 /// A server on loopback, and what was said to it.
@@ -278,6 +279,49 @@ fn a_thousand_connections_at_once(launcher: Launcher) {
     }
     let ran = room.fenced(&format!("ulimit -n 4096; python3 network.py many,a.test,{port},1000"));
     assert!(ran.stdout.ends_with(" 1000\n"), "{ran:?}");
+}
+
+/// The ways out that are none without a network are none with one.
+fn no_other_way_leads_out(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    let outside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    outside.set_nonblocking(true).unwrap();
+    let room = room(launcher, "127.0.0.1", &[format!("a.test:{port}"), "127.0.0.1".to_owned()]);
+    room.helper(&SOCKETS);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let udp = outside.local_addr().unwrap().port();
+    let ways = [
+        "tcp4 192.0.2.1 80".to_owned(),
+        "tcp4 169.254.169.254 80".to_owned(),
+        "tcp4-fastopen 192.0.2.1 80".to_owned(),
+        "udp4 192.0.2.1 123".to_owned(),
+        "udp4-sendto 192.0.2.1 123".to_owned(),
+        "udp4-sendmsg 192.0.2.1 123".to_owned(),
+        format!("udp4-sendto 198.18.0.2 {udp}"),
+        format!("udp4-sendmsg 198.18.0.2 {udp}"),
+        "tcp6 2001:db8::1 80".to_owned(),
+        "tcp6 64:ff9b::c000:201 80".to_owned(),
+        "raw4".to_owned(),
+        "raw6".to_owned(),
+        "packet".to_owned(),
+        "netlink-netfilter".to_owned(),
+        "vsock".to_owned(),
+        "sctp".to_owned(),
+    ];
+    let looked_up = "python3 -c 'import socket; socket.gethostbyname(\"a.test\")'\n".to_owned();
+    let script: String = ways.iter().map(|way| format!("echo \"{way}: $(./sockets {way})\"\n")).collect();
+    let ran = room.fenced(&(looked_up + &script));
+    // What is sent within the sandbox's own network may be sent; it arrives nowhere.
+    let is_inside = |line: &str| line.contains("198.18.0.2") || line.contains("sendmsg");
+    let got: Vec<&str> = ran.stdout.lines().filter(|line| !is_inside(line)).collect();
+    assert_eq!(got.len(), ways.len() - 3, "{ran:?}");
+    assert!(got.iter().all(|line| line.contains(": refused ")), "{got:#?}");
+    assert!(outside.recv(&mut [0; 16]).is_err(), "{ran:?}");
+    let said = server.heard.lock().unwrap().len();
+    assert_eq!(said, 1, "only the first try arrived: {ran:?}");
 }
 
 /// A room in which a person is asked about hosts that no rule names.

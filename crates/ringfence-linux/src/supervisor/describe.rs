@@ -205,6 +205,11 @@ fn describe(denial: &Denial) -> (String, String) {
         (Some((port, _)), DenyReason::Unlisted) if matches!(denial.resource, Resource::Host(..)) => {
             format!("{port}; --allow-host {resource} would allow it")
         }
+        (_, DenyReason::Unlisted)
+            if matches!(denial.resource, Resource::Host(..)) && denial.operation == Operation::Send =>
+        {
+            "no datagrams leave the sandbox".to_owned()
+        }
         (_, DenyReason::Unlisted) if matches!(denial.resource, Resource::Host(..)) => {
             format!("no rule allows this host; --allow-host {resource} would")
         }

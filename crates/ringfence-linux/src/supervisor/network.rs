@@ -136,7 +136,7 @@ impl Supervisor<'_> {
                 if is_lookup || is_loopback(address) {
                     Answer::Continue
                 } else {
-                    refuse_address(Operation::Send, address)
+                    self.refuse_datagram(address)
                 }
             }
             Address::Internet(_) | Address::Path(_) | Address::Abstract(_) | Address::Other => {

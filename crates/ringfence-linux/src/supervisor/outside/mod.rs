@@ -316,6 +316,17 @@ impl Supervisor<'_> {
         super::network::refuse_address(Operation::Connect, to)
     }
 
+    /// Refuses a datagram to an address, by the name that it stands for.
+    pub(super) fn refuse_datagram(&self, to: SocketAddr) -> Answer {
+        match self.way_out.as_ref().filter(|_| self.stands_for_a_name(to)).and_then(|way| way.host(to.ip())) {
+            Some(host) => {
+                let denial = denial(&host, to.port(), None);
+                Answer::Deny(Denial { operation: Operation::Send, access: Access::Write, ..denial })
+            }
+            None => super::network::refuse_address(Operation::Send, to),
+        }
+    }
+
     fn go_out(
         &mut self,
         listener: BorrowedFd<'_>,
