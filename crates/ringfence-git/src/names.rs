@@ -27,7 +27,12 @@ pub enum Judged {
     Options,
     /// The program that merges for a rebase. git writes it in place.
     Strategy,
+    /// Where the rest of a linked worktree's repository is: config, hooks and all. git writes it in place.
+    Commondir,
 }
+
+/// What the `commondir` of every linked worktree says: it lies two below the repository.
+pub const COMMONDIR: &str = "../..\n";
 
 /// Which git directory it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +153,8 @@ fn file(kind: Kind, name: &str) -> Entry {
         "config" | "config.worktree" => return Entry::Judged(Judged::Config),
         // Not read by anybody.
         "config.lock" | "config.worktree.lock" => return Entry::Data,
-        "commondir" | "gitdir" | "locked" if kind == Kind::Worktree => return Entry::Data,
+        "commondir" if kind == Kind::Worktree => return Entry::Judged(Judged::Commondir),
+        "gitdir" | "locked" if kind == Kind::Worktree => return Entry::Data,
         _ => {}
     }
     if is_probe(name) {
@@ -284,7 +290,7 @@ mod tests {
         assert_eq!(of("rebase-merge/git-rebase-todo"), Entry::Judged(Judged::Todo));
         assert_eq!(of("rebase-merge/strategy"), Entry::Judged(Judged::Strategy));
         assert_eq!(of("sequencer/opts"), Entry::Judged(Judged::Options));
-        assert_eq!(entry(Kind::Worktree, &["commondir"]), Entry::Data);
+        assert_eq!(entry(Kind::Worktree, &["commondir"]), Entry::Judged(Judged::Commondir));
     }
 
     #[test]

@@ -126,14 +126,14 @@ fn parts(path: &Path) -> Option<Vec<&str>> {
     path.iter().map(OsStr::to_str).collect()
 }
 
-/// What stands in the way of a directory becoming one of git's: everything in it must be data, or a config that is harmless.
-/// That config is given back to be put there anew, because somebody may still hold the old one open.
+/// What stands in the way of a directory becoming one of git's: everything in it must be data, or a file whose content is
+/// harmless. Those are given back to be put there anew, because somebody may still hold the old ones open.
 pub fn examine(
     directory: BorrowedFd<'_>,
     path: &Path,
     standing: Standing,
-) -> Result<Option<String>, Refused> {
-    let mut config = None;
+) -> Result<Vec<(&'static str, String)>, Refused> {
+    let mut anew = Vec::new();
     let mut look = |below: &Path, kind: FileType| {
         let made = made(kind);
         match judge(standing, path, below, made) {
@@ -141,7 +141,13 @@ pub fn examine(
             Verdict::Judged(Judged::Config) if below == Path::new("config") => {
                 let text = read(directory, below).ok_or(Refused)?;
                 config::judge(place_of(path), None, &text).map_err(|_| Refused)?;
-                config = Some(text);
+                anew.push(("config", text));
+                Ok(())
+            }
+            Verdict::Judged(Judged::Commondir) if below == Path::new("commondir") => {
+                let text = read(directory, below).ok_or(Refused)?;
+                judge_content(Judged::Commondir, path, None, &text).map_err(|_| Refused)?;
+                anew.push(("commondir", names::COMMONDIR.to_owned()));
                 Ok(())
             }
             Verdict::Judged(_) | Verdict::Refused => Err(Refused),
@@ -173,7 +179,7 @@ pub fn examine(
             }
         }
     }
-    Ok(config)
+    Ok(anew)
 }
 
 /// Judges a directory that is moved into the git directory at `path`, to be called `to` there: by everything in it.
@@ -317,6 +323,8 @@ pub fn judge_content(
         Judged::Options if todo::are_options_harmless(new) => Ok(vec![]),
         Judged::Strategy if todo::is_gits_strategy(new) => Ok(vec![]),
         Judged::Options | Judged::Strategy => Err(config::Refused::Added("strategy".to_owned())),
+        Judged::Commondir if new.trim_end() == names::COMMONDIR.trim_end() => Ok(vec![]),
+        Judged::Commondir => Err(config::Refused::Added("commondir".to_owned())),
     }
 }
 
@@ -373,8 +381,11 @@ mod tests {
             let directory = fs::File::open(temp.path()).unwrap();
             examine(directory.as_fd(), temp.path(), Standing::Whole)
         };
-        assert_eq!(whole(&["HEAD", "refs/heads/a", "objects/", "hooks/", "info/exclude"]), Ok(None));
-        assert_eq!(whole(&["config", "modules/x/config"]), Ok(Some("[core]\n\tbare = true\n".to_owned())));
+        assert_eq!(whole(&["HEAD", "refs/heads/a", "objects/", "hooks/", "info/exclude"]), Ok(vec![]));
+        assert_eq!(
+            whole(&["config", "modules/x/config"]),
+            Ok(vec![("config", "[core]\n\tbare = true\n".to_owned())])
+        );
         for names in [
             &["hooks/x"][..],
             &["x"],
@@ -409,7 +420,7 @@ mod tests {
         let common = |names: &[&str]| {
             let temp = made_of(names);
             let directory = fs::File::open(temp.path()).unwrap();
-            examine(directory.as_fd(), temp.path(), Standing::Common).map(|config| config.is_some())
+            examine(directory.as_fd(), temp.path(), Standing::Common).map(|anew| !anew.is_empty())
         };
         assert_eq!(common(&["config.py", "hooks/useState.ts", "index/a.py", "info/x", "x"]), Ok(false));
         assert_eq!(common(&["config"]), Ok(true));

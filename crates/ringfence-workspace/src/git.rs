@@ -49,7 +49,7 @@ impl Workspace {
                 let is_fine = place::judge(after, &above, &below, made) == Verdict::Fine
                     && moved.is_none_or(|moved| place::examine_moved(after, &above, &below, moved).is_ok())
                     // A config that is there already may still be held open by somebody inside.
-                    && (after == before && !is_mark || place::examine(here.as_fd(), &above, after) == Ok(None));
+                    && (after == before && !is_mark || place::examine(here.as_fd(), &above, after) == Ok(vec![]));
                 if !is_fine {
                     return Ok(false);
                 }

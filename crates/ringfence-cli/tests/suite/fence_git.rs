@@ -83,6 +83,7 @@ fn attacks() -> Vec<(&'static str, String)> {
         ("given", "echo 'ref: refs/heads/main' > given/HEAD".to_owned()),
         ("given-elsewhere", "mkdir d s; echo 'ref: refs/heads/main' > d/HEAD; echo ../given > d/commondir; echo 'gitdir: ../d' > s/.git".to_owned()),
         ("worktree-elsewhere", format!("mkdir -p .git/worktrees/x s e/objects e/refs; {elsewhere} > e/config; echo ../../../e > .git/worktrees/x/commondir; echo 'ref: refs/heads/main' > .git/worktrees/x/HEAD; echo 'gitdir: ../.git/worktrees/x' > s/.git")),
+        ("worktree-given", "git worktree add -q w; echo ../../../given > .git/worktrees/w/commondir; echo ../../../given > x; mv x .git/worktrees/w/commondir; echo ../../../given > .git/worktrees/w/commondir.lock; mv .git/worktrees/w/commondir.lock .git/worktrees/w/commondir".to_owned()),
         ("worktree-moved", format!("git worktree add -q w; mkdir q; mv .git/worktrees/w q/x; mkdir objects refs; {elsewhere} > config; mkdir s; echo 'gitdir: ../q/x' > s/.git")),
         ("headless", format!("git init -q n; git -C n -c user.name=a -c user.email=b commit -q --allow-empty -m x; git -C n worktree add -q ../w; rm n/.git/HEAD; mv n/.git/config y; rm n/.git/config; {elsewhere} > n/.git/config.lock; mv n/.git/config.lock n/.git/config; {elsewhere} > n/.git/config")),
         ("in-git", format!("mkdir -p n/.git/x s; (cd n/.git/x; {marks}; {evil} > config; {evil} > c; mv c config); echo 'gitdir: ../n/.git/x' > s/.git")),

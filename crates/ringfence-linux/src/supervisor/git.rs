@@ -8,7 +8,7 @@
 //! `config.lock` over it. The supervisor makes that rename itself: it copies the bytes it has judged, so that nobody who
 //! still holds the lock open can change them.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -77,7 +77,7 @@ impl Supervisor<'_> {
             return Some(answer);
         }
         if let Call::Open { flags, .. } = call
-            && let Some(answer) = self.begin_strategy(to, flags)
+            && let Some(answer) = self.begin_in_place(to, flags)
         {
             return Some(answer);
         }
@@ -136,17 +136,19 @@ impl Supervisor<'_> {
         true
     }
 
-    /// Whether a directory holds nothing that keeps it from becoming one of git's. Its config is put there anew, because
-    /// somebody may still hold the old one open for writing.
+    /// Whether a directory holds nothing that keeps it from becoming one of git's. What counts by its content is
+    /// put there anew, because somebody may still hold the old file open for writing.
     fn becomes(&self, directory: BorrowedFd<'_>, path: &Path, standing: Standing) -> bool {
-        match place::examine(directory, path, standing) {
-            Err(place::Refused) => false,
-            Ok(None) => true,
-            Ok(Some(text)) => {
-                let placed = put(directory, OsStr::new("config"), &text);
-                placed.inspect(|()| self.own.remember(directory, c"config")).is_ok()
-            }
-        }
+        let Ok(anew) = place::examine(directory, path, standing) else { return false };
+        anew.into_iter().all(|(name, text)| {
+            let (name, remembered) = (OsStr::new(name), CString::new(name));
+            let placed = put(directory, name, &text);
+            placed.is_ok()
+                && remembered.is_ok_and(|name| {
+                    self.own.remember(directory, &name);
+                    true
+                })
+        })
     }
 
     /// Takes a deed back when somebody outside of this sandbox, another one or a tool, did something at the same time so that

@@ -19,6 +19,7 @@ mod describe;
 mod git;
 mod handover;
 mod host_lookup;
+mod in_place;
 mod judge_change;
 mod loopback;
 mod mount_grant;
@@ -41,7 +42,6 @@ mod report_once;
 mod settings;
 mod shared;
 mod socket_table;
-mod strategy;
 mod target;
 mod tripwire;
 mod uncover;
@@ -136,7 +136,7 @@ pub struct Supervisor<'a> {
     powers: caller_ids::Powers,
     umask: caller_ids::Umask,
     own: removal::Own,
-    unjudged: strategy::Unjudged,
+    unjudged: in_place::Unjudged,
     name_lookups: name_lookup::NameLookups,
     way_out: Option<Arc<outside::WayOut>>,
     /// The connection that a question is about.
@@ -210,7 +210,7 @@ impl<'a> Supervisor<'a> {
             powers: caller_ids::Powers::of_this_thread(),
             umask: caller_ids::Umask::default(),
             own: removal::Own::default(),
-            unjudged: strategy::Unjudged::default(),
+            unjudged: in_place::Unjudged::default(),
             name_lookups: name_lookup::NameLookups::default(),
             way_out: None,
             outgoing: None,
