@@ -132,7 +132,13 @@ fn a_slow_reader_loses_nothing_of_a_host_that_is_gone() {
 
 #[test]
 fn many_connections_at_once() {
-    let (rig, server) = (rig(&[HOST]), listener());
+    let server = listener();
+    // The first runtime of a process leaves something that all of them share.
+    let first = rig(&[HOST]);
+    drop((first.local(HOST, &server), accept(&server)));
+    first.told.closed(1);
+    drop(first);
+    let rig = rig(&[HOST]);
     let before = open_descriptors();
     let mut pairs: Vec<_> = (0..200u8)
         .map(|number| {
