@@ -163,7 +163,7 @@ fn file(kind: Kind, name: &str) -> Entry {
     let name = without_lock(name);
     let is_index = ["index.", "sharedindex.", "sharedindex_", "next-index-", "shallow_", "packed-refs."]
         .iter()
-        .any(|start| name.strip_prefix(start).is_some_and(is_plain));
+        .any(|start| name.strip_prefix(start).is_some_and(is_state));
     if FILES.contains(&name) || is_pseudo_ref(name) || is_index || is_editors(name) {
         return Entry::Data;
     }
@@ -184,7 +184,7 @@ fn is_editors(name: &str) -> bool {
     name == "4913" || is_seds || hidden.or(name.strip_suffix('~')).is_some_and(is_pseudo_ref)
 }
 
-/// Whether git makes a link of this name to see if links work: `mkstemp` makes the name of `tXXXXXX`.
+/// Whether it is the name of git's try whether links work: `t` and six letters or digits.
 #[must_use]
 pub fn is_probe(name: &str) -> bool {
     name.len() == 7 && name.starts_with('t') && name.bytes().all(|b| b.is_ascii_alphanumeric())
@@ -195,11 +195,7 @@ fn is_state(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~'))
 }
 
-fn is_plain(name: &str) -> bool {
-    is_state(name)
-}
-
-/// The list of refs for servers that only serve files, before it is renamed: `mkstemp` makes the name of `refs_XXXXXX`.
+/// Whether it is a new list of refs, before git renames it: `refs_` and six letters or digits.
 fn is_new_list(name: &str) -> bool {
     let end = name.strip_prefix("refs_");
     end.is_some_and(|end| end.len() == 6 && end.bytes().all(|b| b.is_ascii_alphanumeric()))

@@ -56,7 +56,7 @@ while not os.path.exists('go'): time.sleep(0.01)
     assert_eq!((fields[3], fields[4]), (child.id().to_string().as_str(), "0"), "{stat}");
 }
 
-/// Whoever kills the process that ends what runs inside leaves it without a supervisor, and so without files.
+/// A killed keeper leaves processes behind. They have no supervisor any more, and so no files.
 #[test]
 fn what_is_left_of_a_sandbox_whose_keeper_was_killed_opens_nothing() {
     let room = Room::on(Launcher::Landlock);

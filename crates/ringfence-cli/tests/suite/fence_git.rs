@@ -31,7 +31,7 @@ pub(super) fn runs_something(project: &Path) -> bool {
     let _ = std::fs::remove_file(&canary);
     let mut directories: Vec<_> = names(project).into_iter().filter(|path| path.is_dir()).collect();
     directories.push(project.to_owned());
-    // What git takes a directory for is asked in each, and every repository is used once from its files and once from itself.
+    // git is asked in each directory what it takes it for. Every repository is used once from its files and once from itself.
     let text = "declare -A used
         for directory; do
             cd \"$directory\" || continue
@@ -204,7 +204,7 @@ fn configs_change_by_harmless_keys_only(launcher: Launcher) {
         assert_eq!(host(&room.project, "cat .git/config"), before, "{attack}: {ran:?}");
         assert!(ran.blocked, "{attack}: {ran:?}");
     }
-    // What is missing in a partial clone is fetched from where its config says, by any command.
+    // A partial clone fetches missing objects from where its config says, by any command.
     host(&room.project, "git clone -q --bare . other; cd other; git config remote.origin.promisor true");
     let partial = host(&room.project, "cat other/config");
     for attack in [

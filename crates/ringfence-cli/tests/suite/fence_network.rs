@@ -38,7 +38,7 @@ impl Server {
     /// Hears what each says to the end, and answers with it.
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // Who is not taken in time is forgotten by a kernel under such load.
+        // A full backlog makes the kernel forget connections under such load.
         rustix::net::listen(&listener, 4096).unwrap();
         let port = listener.local_addr().unwrap().port();
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -314,7 +314,7 @@ fn no_other_way_leads_out(launcher: Launcher) {
     let looked_up = "python3 -c 'import socket; socket.gethostbyname(\"a.test\")'\n".to_owned();
     let script: String = ways.iter().map(|way| format!("echo \"{way}: $(./sockets {way})\"\n")).collect();
     let ran = room.fenced(&(looked_up + &script));
-    // What is sent within the sandbox's own network may be sent; it arrives nowhere.
+    // Datagrams within the sandbox's own network may be sent; they arrive nowhere.
     let is_inside = |line: &str| line.contains("198.18.0.2") || line.contains("sendmsg");
     let got: Vec<&str> = ran.stdout.lines().filter(|line| !is_inside(line)).collect();
     assert_eq!(got.len(), ways.len() - 3, "{ran:?}");

@@ -87,7 +87,7 @@ fn a_private_place_holds_secrets_of_its_own(launcher: Launcher) {
         echo A=1 > $TMPDIR/.env; cat $TMPDIR/.env; echo B=2 >> $TMPDIR/.env; . $TMPDIR/.env; echo $A$B",
     );
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "mine\nid_rsa\ntoken\ntoken\nA=1\n12\n"), "{ran:?}");
-    // What the host has there stays refused, and told.
+    // Files of the host there stay refused, and told.
     let text =
         "cat ~/.aws/config ~/.netrc; echo evil > ~/.netrc; echo evil > ~/.aws/config; ls ~/.aws; false";
     let ran = room.fenced(text);

@@ -367,7 +367,7 @@ async fn a_question_waits_for_a_terminal() {
     let result = call(&client, "request_permission", json!({ "id": id })).await;
     assert_eq!(result["errorKind"], "approval_denied", "{result}");
     assert!(result["stderr"].as_str().unwrap().contains("not today"), "{result}");
-    // Whoever asked takes its question away, and is not waited for.
+    // The question's file is removed by its asker, a moment after the answer.
     let is_empty = || std::fs::read_dir(&questions).unwrap().count() == 0;
     assert!(wait_until(Duration::from_secs(10), is_empty), "nothing is left behind");
     client.cancel().await.unwrap();
