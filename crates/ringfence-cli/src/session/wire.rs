@@ -238,7 +238,10 @@ impl Wire {
         let (name, field, data) = match event {
             ExecEvent::Stdout(bytes) => ("stdout", "data", text_or_base64(bytes)),
             ExecEvent::Stderr(bytes) => ("stderr", "data", text_or_base64(bytes)),
-            ExecEvent::Violation(violation) => ("violation", "violation", json!(violation)),
+            ExecEvent::Violation(violation) => match &violation.connection {
+                Some(connection) => ("connection", "connection", json!(connection)),
+                None => ("violation", "violation", json!(violation)),
+            },
             _ => return,
         };
         self.send(&json!({ "id": id, "shell": shell, "event": name, field: data }));

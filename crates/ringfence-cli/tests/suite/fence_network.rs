@@ -24,6 +24,7 @@ for_every_launcher! {
     a_host_is_no_way_to_another_one,
     the_port_cannot_be_exchanged_meanwhile,
     what_was_said_before_the_end_arrives,
+    a_session_tells_of_each_connection,
     a_thousand_connections_at_once,
     no_other_way_leads_out,
 }
@@ -268,6 +269,24 @@ fn what_was_said_before_the_end_arrives(launcher: Launcher) {
     assert!(ran.stdout.contains("said"), "{ran:?}");
     let all = || server.heard.lock().unwrap().iter().any(|said| said.len() == MUCH);
     assert!(crate::suite::fence_support::wait_until(std::time::Duration::from_secs(20), all), "{ran:?}");
+}
+
+fn a_session_tells_of_each_connection(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    let room = room(launcher, "127.0.0.1", &[format!("a.test:{port}"), "127.0.0.1".to_owned()]);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let command = format!("python3 network.py waiting,a.test,{port} waiting,b.test,{port}");
+    let line = serde_json::json!({ "id": 1, "command": command });
+    let told = room.session(&format!("{line}\n"));
+    let of = |name: &str, field: &str| -> Vec<serde_json::Value> {
+        let all = told.iter().filter(|line| line["event"] == name);
+        all.map(|line| line[name][field].clone()).collect()
+    };
+    assert_eq!(of("connection", "host"), ["a.test"], "{told:?}");
+    assert_eq!(of("violation", "resource"), [format!("b.test:{port}")], "{told:?}");
 }
 
 fn a_thousand_connections_at_once(launcher: Launcher) {
