@@ -135,6 +135,9 @@ struct Explained {
     #[serde(skip_serializing_if = "Option::is_none")]
     grant: Option<Grant>,
     why: String,
+    /// There is none, and a command may make one by writing it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    may_be_made: bool,
     /// Changes that would give another answer.
     change: Vec<String>,
 }
@@ -164,6 +167,9 @@ impl Explained {
             rule,
             grant: decision.grant.cloned(),
             why: why(answer, built_in),
+            may_be_made: answer.access == Access::Write
+                && std::fs::symlink_metadata(&answer.resolved).is_err()
+                && fs.may_be_made(&answer.resolved),
             change: change(answer, fs, setup),
         }
     }
@@ -183,6 +189,11 @@ impl Explained {
             let _ = writeln!(text, "  path:   {}", shown(&self.resolved));
         }
         let _ = writeln!(text, "  why:    {}", one_line(&self.why));
+        if self.may_be_made {
+            text.push_str(
+                "  but:    a command may make a new one; it is not read again, and file tools make none\n",
+            );
+        }
         for change in &self.change {
             let _ = writeln!(text, "  change: {}", one_line(change));
         }

@@ -103,6 +103,22 @@ impl Filesystem {
         self.decide_about(path, access, Settings::Kept, Secrets::Own)
     }
 
+    /// Whether a file of a denied name may be made where there is none, by writing it only: `cp .env.example .env`. It holds
+    /// nobody's secret yet, and is not read again by name, since the person fills in the real values.
+    ///
+    /// The rule is the program's own and about names, and nothing else is against it.
+    #[must_use]
+    pub fn may_be_made(&self, path: &Path) -> bool {
+        /// It is run on entering its directory.
+        const RUN: &str = ".envrc";
+        let by_name = self.decide(path, Access::Write).rule.is_some_and(PathRule::is_about_names);
+        let above = path.parent().map(|above| self.decide(above, Access::Read).outcome);
+        by_name
+            && above != Some(PathOutcome::Denied(DenyReason::Denied))
+            && !path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(RUN))
+            && self.decide_as_own(path, Access::Write).outcome == PathOutcome::Allowed
+    }
+
     /// As [`decide`](Self::decide), where settings are the work and protected by no rule about them.
     #[must_use]
     pub fn decide_as_work(&self, path: &Path, access: Access) -> PathDecision<'_> {

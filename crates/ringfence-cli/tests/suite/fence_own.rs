@@ -18,6 +18,8 @@ for_every_launcher! {
 fn a_file_of_a_denied_name_can_be_made(launcher: Launcher) {
     let room = Room::on(launcher);
     room.write(".env.example", "A=1\n");
+    let explained = || room.run(&["explain", "--write", ".env"]).expect(1).stdout;
+    assert!(explained().contains("a command may make a new one"), "{}", explained());
     let ran = room.fenced(
         "set -e; cp .env.example .env; mkdir app; echo B=2 > app/.env; rm app/.env; cp -p .env.example app/.env
         python3 -c 'open(\"app/credentials.json\", \"x\").write(\"{}\")'; mkdir gone; : > gone/.env; rm -r gone",
@@ -30,6 +32,7 @@ fn a_file_of_a_denied_name_can_be_made(launcher: Launcher) {
     );
     assert!(!room.project.join("gone").exists());
     // In the next run it is the host's.
+    assert!(!explained().contains("may make"), "{}", explained());
     let ran = room.fenced("cat .env || rm -f .env || echo evil >> .env");
     assert!(ran.blocked && ran.stdout.is_empty() && read(".env") == "A=1\n", "{ran:?}");
 }

@@ -1,39 +1,26 @@
 //! Secrets that are the sandbox's own.
 //!
-//! A name on the deny list that does not exist yet holds nobody's secret, and whoever writes it knows what it writes: `cp
-//! .env.example .env` may make it. It is not read again by name: the person fills in the real values, often in the same
-//! file, and nobody tells these from what was there before. So it is opened for writing only, and only if it is new.
+//! A name on the deny list that does not exist yet holds nobody's secret, and whoever writes it knows what it writes. It is
+//! opened for writing only, and only if it is new; see [`ringfence_model::Filesystem::may_be_made`].
 //!
 //! What lies in a private place was made inside, whatever it is called, and ends with the sandbox.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use ringfence_model::{Access, DenyReason, PathOutcome};
+use ringfence_model::{Access, PathOutcome};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::Supervisor;
 use super::target::Resolved;
 
-/// It is run on entering its directory.
-const RUN: &str = ".envrc";
-
 impl Supervisor<'_> {
-    /// Whether a file of a denied name may be made by this open: the rule is the program's own and about names, and nothing
-    /// else is against it.
+    /// Whether this open makes a file of a denied name that may be made.
     pub(super) fn is_new_secret(&self, path: &Path, flags: i32) -> bool {
         let only_writes =
             flags & libc::O_ACCMODE == libc::O_WRONLY && flags & libc::O_TMPFILE != libc::O_TMPFILE;
-        let by_name = self.policy.decide(path, Access::Write).rule.is_some_and(|rule| rule.is_about_names());
-        let above = path.parent().map(|above| self.policy.decide(above, Access::Read).outcome);
-        let is_run = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(RUN));
-        only_writes
-            && by_name
-            && above != Some(PathOutcome::Denied(DenyReason::Denied))
-            && !is_run
-            && self.resolved == Resolved::Missing
-            && self.policy.decide_as_own(path, Access::Write).outcome == PathOutcome::Allowed
+        only_writes && self.resolved == Resolved::Missing && self.policy.may_be_made(path)
     }
 
     /// Whether something denied by name lies, or would lie, in a place of the sandbox's own: on the very file system that
