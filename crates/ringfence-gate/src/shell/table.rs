@@ -2,8 +2,7 @@
 //!
 //! A row is a rule. What the columns mean is said in that file, which is for people as well.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// What the value of an option is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,41 +157,55 @@ impl Row {
     }
 }
 
+/// A line of the table. It is read when somebody asks about one of its programs: few commands name many.
+#[derive(Debug)]
+struct Line {
+    text: &'static str,
+    row: OnceLock<Option<Row>>,
+}
+
+impl Line {
+    /// None of a line that is no row.
+    fn row(&self) -> Option<&Row> {
+        self.row.get_or_init(|| row(self.text)).as_ref()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Table {
-    rows: Vec<Row>,
-    /// By name, and by name without a version.
-    names: HashMap<&'static str, Vec<usize>>,
-    versioned: HashMap<&'static str, Vec<usize>>,
+    lines: Vec<Line>,
+    /// Names, and names without a version, each with the number of a line.
+    names: Vec<(&'static str, usize)>,
+    versioned: Vec<(&'static str, usize)>,
 }
 
 const TEXT: &str = include_str!("../../data/options.md");
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| read(TEXT).0);
+static TABLE: LazyLock<Table> = LazyLock::new(|| read(TEXT));
 
-/// Reads the table, and gives back lines that are no row.
-fn read(text: &'static str) -> (Table, Vec<&'static str>) {
+fn read(text: &'static str) -> Table {
     let mut table = Table::default();
-    let mut wrong = vec![];
     let lines = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|-"));
-    for line in lines.filter(|line| !line.starts_with("| program |")) {
-        let Some((names, row)) = row(line) else {
-            wrong.push(line);
-            continue;
-        };
-        for name in names {
-            let (map, name) = match name.strip_suffix('*') {
-                Some(stem) => (&mut table.versioned, stem),
-                None => (&mut table.names, name),
-            };
-            map.entry(name).or_default().push(table.rows.len());
+    for text in lines.filter(|line| !line.starts_with("| program |")) {
+        let number = table.lines.len();
+        let (names, _) = text[1..].split_once('|').unwrap_or_default();
+        for name in names.split_ascii_whitespace() {
+            match name.strip_suffix('*') {
+                Some(stem) => table.versioned.push((stem, number)),
+                None => table.names.push((name, number)),
+            }
         }
-        table.rows.push(row);
+        table.lines.push(Line { text, row: OnceLock::new() });
     }
-    (table, wrong)
+    table
 }
 
-fn row(line: &'static str) -> Option<(Vec<&'static str>, Row)> {
+/// The numbers of the lines about a name.
+fn numbers<'a>(names: &'a [(&str, usize)], name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    names.iter().filter(move |(named, _)| *named == name).map(|(_, number)| *number)
+}
+
+fn row(line: &'static str) -> Option<Row> {
     let cells = cells(line);
     let &[names, with, options, takes, only, fine] = cells.as_slice() else { return None };
     let row = Row {
@@ -203,8 +216,7 @@ fn row(line: &'static str) -> Option<(Vec<&'static str>, Row)> {
         fine: fine.split_whitespace().collect(),
         is_general: names == "*",
     };
-    let names: Vec<_> = names.split_whitespace().collect();
-    (!names.is_empty() && !row.options.is_empty()).then_some((names, row))
+    (!names.is_empty() && !row.options.is_empty()).then_some(row)
 }
 
 /// The cells of a line; `\|` is no border.
@@ -224,14 +236,18 @@ pub(crate) fn cells(line: &'static str) -> Vec<&'static str> {
 pub(crate) fn rows(name: &str) -> impl Iterator<Item = &'static Row> {
     let table = &*TABLE;
     let plain = plain_name(name);
-    let named = table.names.get(name).or_else(|| table.names.get(plain));
-    let versioned = table.versioned.get(plain);
-    named.into_iter().chain(versioned).flatten().map(|index| &table.rows[*index])
+    let mut numbered: Vec<usize> = numbers(&table.names, name).collect();
+    if numbered.is_empty() {
+        numbered.extend(numbers(&table.names, plain));
+    }
+    numbered.extend(numbers(&table.versioned, plain));
+    numbered.into_iter().filter_map(|number| table.lines[number].row())
 }
 
 /// The rows about every program.
 pub(crate) fn general_rows() -> impl Iterator<Item = &'static Row> {
-    TABLE.versioned.get("").into_iter().flatten().map(|index| &TABLE.rows[*index])
+    let table = &*TABLE;
+    numbers(&table.versioned, "").filter_map(|number| table.lines[number].row())
 }
 
 /// `gcc` of `x86_64-linux-gnu-gcc-12`, `vim` of `vim.tiny`, `python` of `python3.12`.
@@ -250,10 +266,10 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_a_rule() {
-        let (table, wrong) = read(TEXT);
-        assert_eq!(wrong, Vec::<&str>::new());
-        assert!(table.rows.len() > 300);
-        for row in &table.rows {
+        let table = read(TEXT);
+        assert!(table.lines.len() > 300);
+        for line in &table.lines {
+            let row = line.row().unwrap_or_else(|| panic!("no row: {}", line.text));
             let with = row.options.iter().any(|spec| spec.spelling == Spelling::With);
             assert!(!with || !row.with.is_empty(), "{row:?} names no sub-command");
             assert!(row.takes != Takes::Script || !row.only.is_empty(), "{row:?} has no marks");
