@@ -460,6 +460,19 @@ pub(crate) fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> Sys<usiz
     usize::try_from(read).map_err(|_| last_errno())
 }
 
+/// Writes to another process's memory, where that process itself could.
+pub(crate) fn write_memory(pid: i32, address: u64, bytes: &[u8]) -> Sys<()> {
+    let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: bytes.len() };
+    // SAFETY: `local` covers exactly `bytes`, which is only read; the remote side is only an address to the kernel.
+    let written = unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    match usize::try_from(written) {
+        Ok(written) if written == bytes.len() => Ok(()),
+        Ok(_) => Err(Errno::FAULT),
+        Err(_) => Err(last_errno()),
+    }
+}
+
 /// Connects a socket to an address in the kernel's own form, whatever its family.
 pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Sys<()> {
     let length = libc::socklen_t::try_from(address.len()).map_err(|_| Errno::INVAL)?;

@@ -438,7 +438,7 @@ impl Run<'_> {
         };
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
         let reporter = if is_shell { Reporter::each_time(&report) } else { Reporter::new(&report) };
-        let has_way_out = self.selected.fence_plan.launcher.has_own_network();
+        let has_way_out = self.selected.fence_plan.launcher.can_have_way_out();
         let outside =
             has_way_out.then(|| way_out::of(policy, &self.inputs.host, self.asker.is_some())).flatten();
         let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &reporter).reaching(outside);

@@ -64,7 +64,21 @@ pub(crate) struct FencePlan {
     /// Directories that are the sandbox's own where there are mounts.
     usual: Vec<PathBuf>,
     helper: Option<Helper>,
+    /// Hosts are to be reached by name.
+    by_name: bool,
     degraded: Vec<Degradation>,
+}
+
+/// Why a sandbox by this launcher reaches no host, if so.
+fn no_way_out(launcher: Launcher) -> Option<&'static str> {
+    match launcher {
+        Launcher::Native | Launcher::Bwrap => None,
+        Launcher::Landlock if landlock::refuses_tcp(landlock::abi()) => None,
+        Launcher::Landlock => {
+            Some("this kernel's Landlock does not know TCP (Linux 6.7 does), so there are no sockets at all")
+        }
+        Launcher::NetworkOnly => Some("this launcher has no supervisor that would connect"),
+    }
 }
 
 /// Why there is no fence by a launcher.
@@ -104,16 +118,10 @@ impl PlanInputs {
             fence_plan.degraded.push(not_promised::search_incomplete());
         }
         fence_plan.degraded.extend(self.limits.degraded.iter().cloned());
-        let no_way = match launcher {
-            Launcher::Landlock | Launcher::NetworkOnly => Some(
-                "they are reached by a network of the sandbox's own and a supervisor, and this launcher has not both",
-            ),
-            Launcher::Native | Launcher::Bwrap if self.precision == Precision::Off => {
-                Some("with precision off there is no supervisor that would connect")
-            }
-            Launcher::Native | Launcher::Bwrap => None,
-        };
-        if let Some(why) = no_way.filter(|_| self.policy.network.is_by_name()) {
+        fence_plan.by_name = self.policy.network.is_by_name();
+        if fence_plan.by_name
+            && let Some(why) = no_way_out(launcher)
+        {
             fence_plan.degraded.push(not_promised::no_way_out(why));
         }
         Ok(fence_plan)
@@ -135,7 +143,7 @@ impl PlanInputs {
             degraded.push(not_promised::no_landlock());
         }
         degraded.extend(not_promised::unseen(self.precision, tripwire.as_ref().err()));
-        let supervised = self.precision != Precision::Off;
+        let supervised = self.precision != Precision::Off || self.policy.network.is_by_name();
         let spare = supervised && !self.options.requires(Layer::Supervisor);
         let plan = Plan {
             hostname: CString::new(HOSTNAME).unwrap_or_default(),
@@ -145,7 +153,7 @@ impl PlanInputs {
             landlock: (abi > 0).then_some((abi, view.landlock)),
             without_tcp: false,
             rlimits: self.limits.rlimits.clone(),
-            filter: filter(self.precision),
+            filter: filter(self.precision, self.policy.network.is_by_name()),
             supervised,
             unsupervised_filter: spare.then(seccomp::static_program),
         };
@@ -155,7 +163,16 @@ impl PlanInputs {
             most_processes: self.limits.uncounted_processes,
             ..Watched::default()
         };
-        Ok(FencePlan { launcher, policy: None, plan, watched, usual: vec![], helper: None, degraded })
+        Ok(FencePlan {
+            launcher,
+            policy: None,
+            plan,
+            watched,
+            usual: vec![],
+            helper: None,
+            by_name: false,
+            degraded,
+        })
     }
 
     /// The view, and the mount of `/etc` with translated owners, where that is possible: elsewhere what only
@@ -224,8 +241,11 @@ impl PlanInputs {
         let found = self.found_with_roots_own();
         let view = host_view::lay_out(&policy.filesystem, &hidden, &found, &self.cwd)?;
         host_view::open_descriptors(&mut policy);
-        let shared =
-            Shared { no_internet: !landlock::refuses_tcp(abi), no_local: !landlock::has_scopes(abi) };
+        let shared = Shared {
+            no_internet: !landlock::refuses_tcp(abi),
+            no_local: !landlock::has_scopes(abi),
+            by_name: self.policy.network.is_by_name(),
+        };
         // Files that only the supervisor refuses would be readable without it.
         let spare = !self.options.requires(Layer::Supervisor) && view.exposed.is_empty();
         let alone = Shared { no_local: true, ..shared };
@@ -255,6 +275,7 @@ impl PlanInputs {
             watched,
             usual: hidden,
             helper: None,
+            by_name: false,
             degraded,
         })
     }
@@ -279,13 +300,16 @@ impl PlanInputs {
             watched: Watched::default(),
             usual: vec![],
             helper: None,
+            by_name: false,
             degraded: not_promised::network_only(),
         }
     }
 }
 
-fn filter(precision: Precision) -> Vec<seccomp::sock_filter> {
+fn filter(precision: Precision, by_name: bool) -> Vec<seccomp::sock_filter> {
     match precision {
+        // Somebody has to connect; nothing else is looked at.
+        Precision::Off if by_name => seccomp::combined_program(&NotifySet::connections()),
         Precision::Off => seccomp::static_program(),
         Precision::Full => seccomp::combined_program(&NotifySet { execs: true, ..NotifySet::full() }),
         Precision::Writes => seccomp::combined_program(&NotifySet::writes()),
@@ -309,6 +333,11 @@ impl FencePlan {
             layers.push(Layer::Supervisor);
         } else if self.plan.supervised {
             degraded.push(not_promised::no_supervisor());
+            if self.by_name && no_way_out(self.launcher).is_none() {
+                degraded.push(not_promised::no_way_out(
+                    "a supervisor above listens already, and nobody connects",
+                ));
+            }
         }
         if limits.needs_cgroup() {
             layers.push(Layer::Cgroup);
@@ -353,7 +382,7 @@ impl FencePlan {
             let (home, own_home) = (inputs.host.home.clone(), own.places.home.clone());
             let machine = rustix::system::uname();
             let machine = machine.nodename().to_string_lossy();
-            let replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine, false);
+            let replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine, self.by_name);
             let usual = self.usual.clone();
             let mut landlocked = Vec::new();
             if let Some((_, rules)) = &mut plan.to_mut().landlock {

@@ -20,9 +20,9 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Whether its sandboxes have a network of their own, and a supervisor who could connect it.
-    pub(crate) fn has_own_network(self) -> bool {
-        matches!(self, Self::Native | Self::Bwrap)
+    /// Whether its sandboxes can have a supervisor who connects them with hosts.
+    pub(crate) fn can_have_way_out(self) -> bool {
+        matches!(self, Self::Native | Self::Bwrap | Self::Landlock)
     }
 
     #[must_use]

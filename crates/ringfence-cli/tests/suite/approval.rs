@@ -343,20 +343,22 @@ fn a_connection_to_a_service_of_the_host_can_be_allowed() {
     if !room.has_fence() {
         return;
     }
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.write_all(b"hello from the host\n").unwrap();
-    });
-    let text = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3");
-    let mut person = Person::at_terminal(&room, &["run", "-c", &text]);
-    person.sees(&format!("wants to connect to 127.0.0.1:{port}"));
-    person.answers("o");
-    person.sees("hello from the host");
-    let (code, screen) = person.leaves();
-    assert_eq!(code, 0, "{screen}");
-    server.join().unwrap();
+    for launcher in ["auto", "landlock"] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"hello from the host\n").unwrap();
+        });
+        let text = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3");
+        let mut person = Person::at_terminal(&room, &["run", "--launcher", launcher, "-c", &text]);
+        person.sees(&format!("wants to connect to 127.0.0.1:{port}"));
+        person.answers("o");
+        person.sees("hello from the host");
+        let (code, screen) = person.leaves();
+        assert_eq!(code, 0, "{screen}");
+        server.join().unwrap();
+    }
 }
 
 #[test]

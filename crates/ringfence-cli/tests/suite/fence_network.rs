@@ -27,17 +27,19 @@ for_every_launcher! {
     a_session_tells_of_each_connection,
     a_thousand_connections_at_once,
     no_other_way_leads_out,
+    every_precision_has_a_way_out,
+    a_port_of_the_host_is_reached_when_it_is_allowed,
 }
 
 /// A server on loopback, and what was said to it.
-struct Server {
-    port: u16,
+pub(crate) struct Server {
+    pub(crate) port: u16,
     heard: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Server {
     /// Hears what each says to the end, and answers with it.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // A full backlog makes the kernel forget connections under such load.
         rustix::net::listen(&listener, 4096).unwrap();
@@ -58,13 +60,13 @@ impl Server {
         Self { port, heard }
     }
 
-    fn heard(&self) -> usize {
+    pub(crate) fn heard(&self) -> usize {
         self.heard.lock().unwrap().len()
     }
 }
 
 /// A room with a resolver of its own, for which `*.test` is at these addresses, and rules.
-fn room(launcher: Launcher, addresses: &str, rules: &[String]) -> Room {
+pub(crate) fn room(launcher: Launcher, addresses: &str, rules: &[String]) -> Room {
     let mut room = Room::on(launcher);
     let bin = room.home.join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -93,7 +95,12 @@ fn names_asked(room: &Room) -> String {
 }
 
 fn python(room: &Room, lines: &[String]) -> Fenced {
-    let ran = room.fenced(&format!("python3 network.py {}", lines.join(" ")));
+    python_at(room, "network.py", lines)
+}
+
+/// Runs a program of lines.
+pub(crate) fn python_at(room: &Room, program: &str, lines: &[String]) -> Fenced {
+    let ran = room.fenced(&format!("python3 {program} {}", lines.join(" ")));
     assert_eq!(ran.code, 0, "{ran:?}");
     ran
 }
@@ -321,6 +328,8 @@ fn no_other_way_leads_out(launcher: Launcher) {
         "udp4-sendmsg 192.0.2.1 123".to_owned(),
         format!("udp4-sendto 198.18.0.2 {udp}"),
         format!("udp4-sendmsg 198.18.0.2 {udp}"),
+        format!("udp4-sendto 127.0.0.1 {udp}"),
+        format!("udp4-sendmsg 127.0.0.1 {udp}"),
         "tcp6 2001:db8::1 80".to_owned(),
         "tcp6 64:ff9b::c000:201 80".to_owned(),
         "raw4".to_owned(),
@@ -334,13 +343,51 @@ fn no_other_way_leads_out(launcher: Launcher) {
     let script: String = ways.iter().map(|way| format!("echo \"{way}: $(./sockets {way})\"\n")).collect();
     let ran = room.fenced(&(looked_up + &script));
     // Datagrams within the sandbox's own network may be sent; they arrive nowhere.
-    let is_inside = |line: &str| line.contains("198.18.0.2") || line.contains("sendmsg");
+    let is_inside = |line: &str| {
+        ["198.18.0.2", "127.0.0.1", "sendmsg"].iter().any(|inside| line.contains(inside))
+    };
     let got: Vec<&str> = ran.stdout.lines().filter(|line| !is_inside(line)).collect();
-    assert_eq!(got.len(), ways.len() - 3, "{ran:?}");
+    assert_eq!(got.len(), ways.len() - 5, "{ran:?}");
     assert!(got.iter().all(|line| line.contains(": refused ")), "{got:#?}");
     assert!(outside.recv(&mut [0; 16]).is_err(), "{ran:?}");
     let said = server.heard.lock().unwrap().len();
     assert_eq!(said, 1, "only the first try arrived: {ran:?}");
+}
+
+fn every_precision_has_a_way_out(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    let room = room(launcher, "127.0.0.1", &[format!("a.test:{port}"), "127.0.0.1".to_owned()]);
+    for precision in ["off", "writes"] {
+        let text =
+            format!("python3 network.py waiting,a.test,{port} loop,a.test,{port} waiting,b.test,{port}");
+        let ran = room.fenced_with(&["--precision", precision], &text);
+        if !ran.promises("noWayOut") {
+            return;
+        }
+        assert!(ran.stdout.contains("heard hello"), "{precision}: {ran:?}");
+        assert!(ran.stdout.contains("('EINPROGRESS', True, 0)"), "{precision}: {ran:?}");
+        assert!(ran.stdout.contains(&format!("waiting,b.test,{port} EACCES")), "{precision}: {ran:?}");
+        assert_eq!(ran.resources(), [format!("b.test:{port}")], "{precision}: {ran:?}");
+    }
+}
+
+fn a_port_of_the_host_is_reached_when_it_is_allowed(launcher: Launcher) {
+    let (server, other) = (Server::new(), Server::new());
+    let room = room(launcher, "127.0.0.1", &[format!("host-port:{}", server.port)]);
+    let lines = [
+        format!("waiting,127.0.0.1,{}", server.port),
+        format!("loop,localhost,{}", server.port),
+        format!("waiting,127.0.0.1,{}", other.port),
+    ];
+    let ran = python(&room, &lines);
+    if !ran.promises("noWayOut") {
+        return;
+    }
+    assert!(ran.stdout.contains(&format!("('heard hello', {})", server.port)), "{ran:?}");
+    assert!(ran.stdout.contains("('EINPROGRESS', True, 0)"), "{ran:?}");
+    assert_eq!(ran.resources(), [format!("127.0.0.1:{}", other.port)], "{ran:?}");
+    assert_eq!(other.heard(), 0, "{ran:?}");
 }
 
 /// A room in which a person is asked about hosts that no rule names.
@@ -355,7 +402,7 @@ fn room_that_asks(launcher: Launcher) -> Room {
 fn a_person_is_asked_about_a_host_and_the_call_waits() {
     let server = Server::new();
     let port = server.port;
-    for launcher in [Launcher::Native, Launcher::Bwrap] {
+    for launcher in [Launcher::Native, Launcher::Bwrap, Launcher::Landlock] {
         let room = room_that_asks(launcher);
         let text =
             format!("python3 network.py waiting,a.test,{port} loop,a.test,{port} waiting,a.test,{port}");
@@ -376,15 +423,18 @@ fn a_person_is_asked_about_a_host_and_the_call_waits() {
 fn a_host_that_a_person_refuses_is_not_reached() {
     let server = Server::new();
     let port = server.port;
-    let room = room_that_asks(Launcher::Native);
     let text =
         format!("python3 network.py loop,a.test,{port}; exec 3<>/dev/tcp/a.test/{port} && echo reached");
-    let mut person = Person::at_terminal(&room, &["run", "--no-gate", "-c", &text]);
-    person.answers("d");
-    let (_, screen) = person.leaves();
-    assert!(screen.contains("('EINPROGRESS', True, 'ECONNREFUSED')"), "{screen}");
-    assert!(screen.contains("Permission denied") && !screen.contains("reached\r"), "{screen}");
-    assert_eq!((server.heard(), names_asked(&room).as_str()), (0, ""), "{screen}");
+    for (launcher, refusal) in [(Launcher::Native, "ECONNREFUSED"), (Launcher::Landlock, "EACCES")] {
+        let room = room_that_asks(launcher);
+        let options = ["run", "--no-gate", "--launcher", launcher.name(), "-c", &text];
+        let mut person = Person::at_terminal(&room, &options);
+        person.answers("d");
+        let (_, screen) = person.leaves();
+        assert!(screen.contains(&format!("('EINPROGRESS', True, '{refusal}')")), "{screen}");
+        assert!(screen.contains("Permission denied") && !screen.contains("reached\r"), "{screen}");
+        assert_eq!((server.heard(), names_asked(&room).as_str()), (0, ""), "{screen}");
+    }
 }
 
 #[test]
@@ -410,7 +460,7 @@ const TRUST: [&str; 5] =
     ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
 fn packages(set: &str, command: &str, made: &str) {
-    for launcher in [Launcher::Native, Launcher::Bwrap] {
+    for launcher in [Launcher::Native, Launcher::Bwrap, Launcher::Landlock] {
         let mut room = Room::on(launcher);
         room.env
             .extend(TRUST.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));

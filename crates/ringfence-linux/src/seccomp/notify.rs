@@ -51,6 +51,9 @@ pub struct NotifySet {
     /// Calls about other processes by their number (`pidfd_open`, priorities, limits): without a pid namespace, any
     /// process of the host has one.
     pub handles: bool,
+    /// Calls about sockets that a network of its own would answer: without one the supervisor listens for the caller, and
+    /// says who is at the other end.
+    pub hosts_network: bool,
     /// What the static program refuses and somebody will miss: the supervisor refuses it, and tells.
     pub refusals: bool,
 }
@@ -81,6 +84,7 @@ impl NotifySet {
             sends: Sends::Sendto,
             execs: false,
             handles: false,
+            hosts_network: false,
             refusals: true,
         }
     }
@@ -96,14 +100,21 @@ impl NotifySet {
             sends: Sends::None,
             execs: false,
             handles: false,
+            hosts_network: false,
             refusals: false,
         }
+    }
+
+    /// For a supervisor that only connects.
+    #[must_use]
+    pub const fn connections() -> Self {
+        Self { connects: true, sends: Sends::Sendto, ..Self::off() }
     }
 
     /// For a sandbox that no mounts hold: whatever the supervisor must refuse, it sees.
     #[must_use]
     pub const fn everything() -> Self {
-        Self { execs: true, handles: true, ..Self::full() }
+        Self { execs: true, handles: true, hosts_network: true, ..Self::full() }
     }
 
     /// Whether no call is selected at all, so that a listener would never hear anything.
@@ -137,6 +148,7 @@ impl NotifySet {
             Group::SendTo => matches!(self.sends, Sends::Sendto | Sends::All),
             Group::SendMessage => matches!(self.sends, Sends::All),
             Group::Exec => self.execs,
+            Group::HostsNetwork => self.hosts_network,
         }
     }
 }
@@ -153,6 +165,7 @@ pub enum Group {
     SendMessage,
     Exec,
     Handle,
+    HostsNetwork,
 }
 
 /// A call, the tests that must all hold, and the group it belongs to.
@@ -189,7 +202,8 @@ pub fn combined_program(set: &NotifySet) -> Vec<sock_filter> {
 /// As [`combined_program`], for any machine.
 #[must_use]
 pub fn combined_program_for(arch: Arch, set: &NotifySet) -> Vec<sock_filter> {
-    let mut program = deny::program_after(arch, &[], set.told());
+    let first: &[&[deny::Entry]] = if set.changes { &[] } else { &[deny::UNSEEN_OPENS] };
+    let mut program = deny::program_after(arch, first, set.told());
     set.add_to(&mut program, arch);
     program.assemble()
 }
@@ -215,6 +229,9 @@ const WRITING: u64 = 0o1 | 0o2 | 0o100 | 0o1000;
 const MAY_READ: u64 = 4;
 
 const ALWAYS: &[Test] = &[];
+/// What became of a connection.
+const SOCKET: u32 = libc::SOL_SOCKET.cast_unsigned();
+const ERROR: u32 = libc::SO_ERROR.cast_unsigned();
 /// The number of a process, first argument; 0 is the caller's own.
 const ANOTHER: &[Test] = &[Test::int_is_not(0, 0)];
 /// As libraries do not name it.
@@ -224,7 +241,7 @@ const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
 const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
 
-use Group::{Attribute, Change, Connect, Exec, Handle, Name, Read, SendMessage, SendTo};
+use Group::{Attribute, Change, Connect, Exec, Handle, HostsNetwork, Name, Read, SendMessage, SendTo};
 
 const TABLE: &[Entry] = &[
     // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
@@ -299,6 +316,11 @@ const TABLE: &[Entry] = &[
     entry(SendTo, call!(sendto), &[Test::not_null(4)]),
     entry(SendMessage, call!(sendmsg), ALWAYS),
     entry(SendMessage, call!(sendmmsg), ALWAYS),
+    entry(HostsNetwork, call!(listen), ALWAYS),
+    entry(HostsNetwork, call!(getpeername), ALWAYS),
+    entry(HostsNetwork, call!(getsockname), ALWAYS),
+    entry(HostsNetwork, call!(getsockopt), &[Test::int_is(1, SOCKET), Test::int_is(2, ERROR)]),
+    entry(HostsNetwork, call!(recvfrom), &[Test::not_null(4)]),
     // Programs.
     entry(Exec, call!(execve), ALWAYS),
     entry(Exec, call!(execveat), ALWAYS),

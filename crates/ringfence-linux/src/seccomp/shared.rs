@@ -17,15 +17,24 @@ pub struct Shared {
     /// Nobody judges who a local socket is connected to: there is no supervisor, or abstract names are not
     /// scoped by Landlock (before ABI 6).
     pub no_local: bool,
+    /// Hosts have names inside, and the supervisor makes what programs take for sockets for datagrams.
+    pub by_name: bool,
 }
 
 /// The static program with these additions, and the calls of `set` for the supervisor.
 #[must_use]
 pub fn shared_program(shared: Shared, set: &NotifySet) -> Vec<sock_filter> {
-    let datagrams = if set.refusals { DATAGRAMS_TOLD } else { DATAGRAMS };
+    let datagrams = match set.refusals {
+        true if shared.by_name => DATAGRAMS_MADE,
+        true => DATAGRAMS_TOLD,
+        false => DATAGRAMS,
+    };
     let mut tables: Vec<&[Entry]> = vec![datagrams, ALWAYS];
     if !set.changes {
         tables.push(deny::UNSEEN_OPENS);
+    }
+    if !set.hosts_network {
+        tables.push(NO_LISTENERS);
     }
     if shared.no_internet {
         tables.push(NO_INTERNET);
@@ -39,6 +48,10 @@ pub fn shared_program(shared: Shared, set: &NotifySet) -> Vec<sock_filter> {
 }
 
 const EACCES: Verdict = deny::errno(libc::EACCES);
+const EPERM: Verdict = deny::errno(libc::EPERM);
+/// As libraries do not name them.
+const IP_UNICAST_IF: libc::c_int = 50;
+const IPV6_UNICAST_IF: libc::c_int = 76;
 const NOT_SUPPORTED: Verdict = deny::errno(libc::EOPNOTSUPP);
 const MSG_FASTOPEN: u64 = 0x2000_0000;
 
@@ -73,7 +86,55 @@ const DATAGRAMS_TOLD: &[Entry] = &[
     answer(Verdict::Notify, call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM)], NO_NETWORK),
 ];
 
+/// The supervisor makes what is taken for them.
+const DATAGRAMS_MADE: &[Entry] =
+    &[answer(Verdict::Notify, call!(socket), &[INTERNET, kind(libc::SOCK_DGRAM)], NO_NETWORK)];
+
+/// A socket that was never bound listens on all interfaces of the host, which Landlock does not see.
+const NO_LISTENERS: &[Entry] = &[refuse(call!(listen), NO_NETWORK)];
+
+const IP: Test = option_level(libc::SOL_IP);
+const IPV6: Test = option_level(libc::SOL_IPV6);
+
+const fn option_level(level: libc::c_int) -> Test {
+    Test::int_is(1, level.cast_unsigned())
+}
+
+const fn option(name: libc::c_int) -> Test {
+    Test::int_is(2, name.cast_unsigned())
+}
+
+/// Options by which a socket that the supervisor connects on loopback would send elsewhere.
+const DETOUR: &str = "leads what is sent to loopback out of another interface, or by another host";
+const ANSWERED: &str = "programs that look names up want it of a socket for datagrams, which here is none";
+
 const ALWAYS: &[Entry] = &[
+    answer(
+        EPERM,
+        call!(setsockopt),
+        &[option_level(libc::SOL_SOCKET), option(libc::SO_BINDTODEVICE)],
+        DETOUR,
+    ),
+    answer(
+        EPERM,
+        call!(setsockopt),
+        &[option_level(libc::SOL_SOCKET), option(libc::SO_BINDTOIFINDEX)],
+        DETOUR,
+    ),
+    answer(EPERM, call!(setsockopt), &[IP, option(libc::IP_OPTIONS)], DETOUR),
+    answer(EPERM, call!(setsockopt), &[IP, option(IP_UNICAST_IF)], DETOUR),
+    answer(EPERM, call!(setsockopt), &[IPV6, option(libc::IPV6_2292PKTOPTIONS)], DETOUR),
+    answer(EPERM, call!(setsockopt), &[IPV6, option(libc::IPV6_RTHDR)], DETOUR),
+    answer(EPERM, call!(setsockopt), &[IPV6, option(libc::IPV6_PKTINFO)], DETOUR),
+    answer(EPERM, call!(setsockopt), &[IPV6, option(IPV6_UNICAST_IF)], DETOUR),
+    answer(
+        NOT_SUPPORTED,
+        call!(setsockopt),
+        &[option_level(libc::IPPROTO_TCP), option(libc::TCP_FASTOPEN_CONNECT)],
+        FAST_OPEN,
+    ),
+    answer(PRETENDED, call!(setsockopt), &[IP, option(libc::IP_RECVERR)], ANSWERED),
+    answer(PRETENDED, call!(setsockopt), &[IPV6, option(libc::IPV6_RECVERR)], ANSWERED),
     answer(NOT_SUPPORTED, call!(sendto), &[Test::any_of(3, MSG_FASTOPEN)], FAST_OPEN),
     answer(NOT_SUPPORTED, call!(sendmsg), &[Test::any_of(2, MSG_FASTOPEN)], FAST_OPEN),
     answer(NOT_SUPPORTED, call!(sendmmsg), &[Test::any_of(3, MSG_FASTOPEN)], FAST_OPEN),

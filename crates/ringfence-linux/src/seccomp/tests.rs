@@ -94,6 +94,8 @@ fn tables() -> Vec<Table> {
         ("full", NotifySet::full(), (75, 11.0)),
         ("writes", NotifySet::writes(), (75, 11.0)),
         ("off", NotifySet::off(), (8, 6.0)),
+        ("connections", NotifySet::connections(), (20, 8.0)),
+        ("everything", NotifySet::everything(), (105, 11.0)),
         ("all", NotifySet { sends: Sends::All, execs: true, ..NotifySet::full() }, (75, 11.0)),
         ("cwd", NotifySet { all_names: false, ..NotifySet::writes() }, (75, 11.0)),
     ];

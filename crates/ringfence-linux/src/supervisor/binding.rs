@@ -30,9 +30,11 @@ impl Supervisor<'_> {
         if let Some(answer) = self.bind_loopback(listener, notification, socket, (address, length)) {
             return answer;
         }
-        let Address::Path(path) = network::read_address(tid, address, length) else {
-            return Answer::Continue;
-        };
+        let address = network::read_address(tid, address, length);
+        if let Some(answer) = self.bind_datagrams(tid, socket, &address) {
+            return answer;
+        }
+        let Address::Path(path) = address else { return Answer::Continue };
         if let Err(unread) = self.absolute(tid, &path) {
             return unread.into();
         }

@@ -93,6 +93,8 @@ pub(crate) enum Call {
     },
     /// Makes a socket of a kind that nobody may have.
     Socket,
+    /// About a socket, where the network is the host's.
+    HostsNetwork,
     /// Wants a handle of a process, or changes how it runs.
     Handle {
         pid: i32,
@@ -191,6 +193,11 @@ impl Call {
             libc::SYS_fsetxattr | libc::SYS_fremovexattr => of_open(Operation::Xattr, int(0)),
             SYS_SETXATTRAT | SYS_REMOVEXATTRAT | SYS_FILE_SETATTR => Self::Newer,
             libc::SYS_socket => Self::Socket,
+            libc::SYS_listen
+            | libc::SYS_getpeername
+            | libc::SYS_getsockname
+            | libc::SYS_getsockopt
+            | libc::SYS_recvfrom => Self::HostsNetwork,
             libc::SYS_pidfd_open
             | libc::SYS_sched_setaffinity
             | libc::SYS_sched_setscheduler

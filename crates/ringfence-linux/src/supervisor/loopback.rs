@@ -15,6 +15,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketType, sockopt};
 
 use super::network::{self, Address};
 use super::notif::{self, Notification};
+use super::outside::is_ours;
 use super::{Answer, Supervisor};
 
 /// The sockets that were bound for the sandbox, by their number in the kernel's table. One set for all who serve it.
@@ -36,7 +37,7 @@ impl Bound {
     fn add(&self, number: u64) -> Result<(), Errno> {
         let mut bound = self.0.locked();
         if bound.len() >= Self::MOST {
-            let there: HashSet<u64> = table().into_iter().map(|socket| socket.number).collect();
+            let there: HashSet<u64> = numbers().collect();
             bound.retain(|number| there.contains(number));
         }
         if bound.len() >= Self::MOST {
@@ -44,6 +45,19 @@ impl Bound {
         }
         bound.insert(number);
         Ok(())
+    }
+
+    /// Binds the socket, and remembers it. It stays bound then, as long as it lives.
+    fn bind(&self, socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
+        rustix::net::bind(socket, &address)?;
+        self.add(rustix::fs::fstat(socket)?.st_ino)
+    }
+
+    /// Whether the socket is one of these.
+    fn has(&self, socket: &OwnedFd) -> bool {
+        let is_known = rustix::fs::fstat(socket).is_ok_and(|stat| self.0.locked().contains(&stat.st_ino));
+        let own = rustix::net::getsockname(socket).ok().and_then(|own| SocketAddr::try_from(own).ok());
+        is_known && own.is_some_and(|own| own.ip().to_canonical().is_loopback())
     }
 
     /// Whether whoever connects to `address` gets to one of these, and to nobody else.
@@ -70,10 +84,43 @@ impl Supervisor<'_> {
         }
         let lowered = self.powers.lower();
         let made = lowered.ok_or(Errno::ACCESS).and_then(|_lowered| {
-            bound.add(rustix::fs::fstat(&own)?.st_ino)?;
-            rustix::net::bind(&own, &address)
+            // Where ways out begin, nobody else shall be.
+            if is_ours(address.ip()) {
+                return Err(Errno::ADDRNOTAVAIL);
+            }
+            bound.bind(&own, address)
         });
         Some(Answer::Done(made.map(|()| 0)))
+    }
+
+    /// Lets the caller's socket listen. One of TCP that was bound nowhere would listen on every interface of the host, so
+    /// it is bound on loopback before.
+    pub(super) fn listen(
+        &self,
+        listener: BorrowedFd<'_>,
+        notification: &Notification,
+        socket: i32,
+        backlog: i32,
+    ) -> Answer {
+        let Some(shared) = &self.watched.shared else { return Answer::Continue };
+        let Some(own) = network::take_descriptor(notification.tid, socket) else {
+            return Answer::Done(Err(Errno::BADF));
+        };
+        if !notif::is_valid(listener, notification.id) {
+            return Answer::Continue;
+        }
+        let Some(_lowered) = self.powers.lower() else { return Answer::Done(Err(Errno::ACCESS)) };
+        let anywhere = match sockopt::socket_domain(&own) {
+            Ok(AddressFamily::INET) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            Ok(AddressFamily::INET6) => Some(SocketAddr::from((Ipv6Addr::LOCALHOST, 0))),
+            Ok(_) => None,
+            Err(errno) => return Answer::Done(Err(errno)),
+        };
+        let bound = match anywhere {
+            Some(address) if !shared.bound.has(&own) => shared.bound.bind(&own, address),
+            Some(_) | None => Ok(()),
+        };
+        Answer::Done(bound.and_then(|()| rustix::net::listen(&own, backlog)).map(|()| 0))
     }
 
     /// Connects the caller's socket to a server of the sandbox's own. None when the call is about something else.
@@ -150,6 +197,11 @@ impl Socket {
         let own = self.address.to_canonical();
         self.port == address.port() && (own.is_unspecified() || own == address.ip().to_canonical())
     }
+}
+
+/// The numbers of all TCP sockets of the machine.
+pub(super) fn numbers() -> impl Iterator<Item = u64> {
+    table().into_iter().map(|socket| socket.number)
 }
 
 fn table() -> Vec<Socket> {

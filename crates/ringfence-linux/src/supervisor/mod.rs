@@ -225,7 +225,8 @@ impl<'a> Supervisor<'a> {
     /// With somebody who makes connections by host name. Else there is no way out.
     #[must_use]
     pub fn reaching(mut self, outside: Option<Arc<dyn Outside>>) -> Self {
-        self.way_out = outside.map(outside::WayOut::new).map(Arc::new);
+        let is_shared = self.watched.shared.is_some();
+        self.way_out = outside.map(|outside| Arc::new(outside::WayOut::new(outside, is_shared)));
         self
     }
 
@@ -385,7 +386,8 @@ impl<'a> Supervisor<'a> {
                 self.bind(listener, notification, socket, (address, length))
             }
             Call::SendTo { socket, address, length } => self.send_to(tid, socket, (address, length)),
-            Call::Socket if self.watched.shared.is_some() => self.refuse_datagrams(tid),
+            Call::Socket if self.watched.shared.is_some() => self.make_datagrams(notification),
+            Call::HostsNetwork => self.answer_for_network(listener, notification),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
             Call::Newer => Answer::Done(Err(Errno::NOSYS)),
             Call::Attribute { .. } | Call::Handle { .. } | Call::Socket | Call::Other => Answer::Continue,

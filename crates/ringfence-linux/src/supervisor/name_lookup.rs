@@ -81,6 +81,16 @@ impl Drop for Answering {
 }
 
 impl NameLookups {
+    /// What answers, and where it tells what was asked.
+    pub(super) fn hearing(&self, names: Option<Arc<Mutex<Names>>>) -> Hearing {
+        Hearing { names, asked: Arc::clone(&self.asked) }
+    }
+
+    /// Somebody turned to a server.
+    pub(super) fn turned_to(&mut self) {
+        self.last = Some(Instant::now());
+    }
+
     /// After how long names may have been asked for that are to be told: each command hears of its own.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.last.filter(|last| last.elapsed() < LINGER).map(|_| SOON)
@@ -107,20 +117,21 @@ impl Supervisor<'_> {
             None => {
                 let asker = Arc::new(Mutex::new(tid));
                 let given = self.way_out.as_ref().and_then(|way| way.names_for(tid));
-                let answering = answering(tid, address, &asker, &names.asked, given).ok();
+                let answering = answering(tid, address, &asker, names.hearing(given)).ok();
                 names.servers.push(Server { address: address.ip(), asker, answering });
                 names.servers.len() - 1
             }
         };
         let server = &names.servers[index];
         *server.asker.locked() = tid;
-        names.last = Some(Instant::now());
-        server.answering.is_some()
+        let is_answered = server.answering.is_some();
+        names.turned_to();
+        is_answered
     }
 
     /// Tells of the names that were asked for.
     pub(super) fn tell_names(&mut self) {
-        if self.name_lookups.servers.is_empty() {
+        if self.name_lookups.last.is_none() {
             return;
         }
         let asked: Vec<(i32, Sent)> = self.name_lookups.asked.locked().drain(..).collect();
@@ -161,17 +172,43 @@ fn is_configured(address: IpAddr) -> bool {
         .any(|known: IpAddr| known == address)
 }
 
-fn answering(
-    tid: i32,
-    address: SocketAddr,
-    asker: &Arc<Mutex<i32>>,
-    asked: &Asked,
+/// Answers what is asked.
+#[derive(Debug)]
+pub(super) struct Hearing {
+    /// Where hosts have names.
     names: Option<Arc<Mutex<Names>>>,
-) -> Sys<Answering> {
+    asked: Asked,
+}
+
+impl Hearing {
+    /// What is answered to a message to `address`, if anything; names that nobody has are told.
+    pub(super) fn answer(&self, message: &[u8], address: SocketAddr, asker: i32) -> Option<Vec<u8>> {
+        let (sent, answer) = match Query::read(message) {
+            Some(query) => {
+                let known = self.names.as_ref().and_then(|names| names.locked().address(&query.name));
+                if let Some(known) = known {
+                    return Some(query.address(known));
+                }
+                let answer = query.no_such_name();
+                (Sent::Query(query.name), Some(answer))
+            }
+            None => (Sent::Other(address), None),
+        };
+        let news = (asker, sent);
+        let mut asked = self.asked.locked();
+        // Each name is asked for twice, once for each kind of address.
+        if asked.back() != Some(&news) && asked.len() < MOST_UNTOLD {
+            asked.push_back(news);
+        }
+        answer
+    }
+}
+
+fn answering(tid: i32, address: SocketAddr, asker: &Arc<Mutex<i32>>, hearing: Hearing) -> Sys<Answering> {
     let socket = Namespaces::of(tid).ok_or(Errno::NOSYS)?.bring(1, &|| server_socket(address))?;
     let socket = socket.into_iter().next().ok_or(Errno::IO)?;
     let (ended, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    let (asker, asked) = (Arc::clone(asker), Arc::clone(asked));
+    let asker = Arc::clone(asker);
     let work = move || {
         let mut query = [0_u8; 4096];
         loop {
@@ -182,26 +219,7 @@ fn answering(
             let Ok((length, _, Some(from))) = recvfrom(&socket, &mut query[..], RecvFlags::DONTWAIT) else {
                 continue;
             };
-            let (sent, answer) = match Query::read(&query[..length]) {
-                Some(query) => {
-                    let known = names.as_ref().and_then(|names| names.locked().address(&query.name));
-                    if let Some(known) = known {
-                        let _ = sendto(&socket, &query.address(known), SendFlags::DONTWAIT, &from);
-                        continue;
-                    }
-                    let answer = query.no_such_name();
-                    (Sent::Query(query.name), Some(answer))
-                }
-                None => (Sent::Other(address), None),
-            };
-            let news = (*asker.locked(), sent);
-            let mut asked = asked.locked();
-            // Each name is asked for twice, once for each kind of address.
-            if asked.back() != Some(&news) && asked.len() < MOST_UNTOLD {
-                asked.push_back(news);
-            }
-            drop(asked);
-            if let Some(answer) = answer {
+            if let Some(answer) = hearing.answer(&query[..length], address, *asker.locked()) {
                 let _ = sendto(&socket, &answer, SendFlags::DONTWAIT, &from);
             }
         }

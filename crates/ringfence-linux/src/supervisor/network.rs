@@ -63,23 +63,26 @@ impl Supervisor<'_> {
         let Ok(domain) = sockopt::socket_domain(&own) else { return Answer::Done(Err(Errno::NOTSOCK)) };
         let address = parse_address(&bytes);
         if domain == AddressFamily::UNIX {
+            if let Some(answer) = self.turn_datagrams(tid, &own, &address, Operation::Connect) {
+                return answer;
+            }
             return self.connect_local(listener, notification, own, address);
-        }
-        // Without a network namespace nothing would stand between it and the host.
-        if self.watched.shared.is_some() {
-            return match address {
-                Address::Internet(address) if !is_loopback(address) || listens("self", address.port()) => {
-                    refuse_address(Operation::Connect, address)
-                }
-                Address::Internet(_) => Answer::Done(Err(Errno::CONNREFUSED)),
-                _ => Answer::Done(Err(Errno::ACCESS)),
-            };
         }
         let mut own = own;
         if let Address::Internet(to) = address {
             own = match self.connect_out(listener, notification, own, (to, bytes.clone())) {
                 Ok(answer) => return answer,
                 Err(own) => own,
+            };
+        }
+        // Without a network namespace nothing would stand between it and the host.
+        if self.watched.shared.is_some() {
+            return match address {
+                Address::Internet(to) if !is_loopback(to) || listens("self", to.port()) => {
+                    self.refuse_or_ask(notification, own, (to, bytes))
+                }
+                Address::Internet(_) => Answer::Done(Err(Errno::CONNREFUSED)),
+                _ => Answer::Done(Err(Errno::ACCESS)),
             };
         }
         let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
@@ -129,7 +132,14 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn send_to(&mut self, tid: i32, socket: i32, (address, length): (u64, u64)) -> Answer {
-        match read_address(tid, address, length) {
+        let address = read_address(tid, address, length);
+        if self.watched.shared.is_some()
+            && let Some(own) = take_descriptor(tid, socket)
+            && let Some(answer) = self.turn_datagrams(tid, &own, &address, Operation::Send)
+        {
+            return answer;
+        }
+        match address {
             Address::Internet(address) if !is_loopback(address) || address.port() == NAME_SERVER => {
                 let is_lookup =
                     take_descriptor(tid, socket).is_some_and(|own| self.is_name_lookup(tid, &own, address));

@@ -8,7 +8,10 @@
 //! A call that does not wait gets its answer at once, and its socket is connecting meanwhile, as on any network. One that
 //! waits is answered when the connection is there, or cannot be.
 
+mod answers;
+mod datagrams;
 mod names;
+mod on_host;
 mod sockets;
 
 use std::fmt::Debug;
@@ -22,10 +25,14 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 
+use datagrams::Datagrams;
 pub(super) use names::Names;
 use names::is_in_range;
-use sockets::{Begun, Sockets};
+use on_host::OnHost;
+pub(super) use on_host::is_ours;
+use sockets::{Begun, Meeting, Sockets};
 
+use super::name_lookup::Hearing;
 use super::notif::{self, Notification};
 use super::{Answer, Denial, Resource, Supervisor, describe};
 
@@ -97,11 +104,17 @@ pub(super) struct WayOut {
     outside: Arc<dyn Outside>,
     names: Arc<Mutex<Names>>,
     sockets: OnceLock<Option<Sockets>>,
+    /// Where the sandbox has no network of its own.
+    on_host: Option<OnHost>,
+    datagrams: OnceLock<Option<Datagrams>>,
 }
 
 impl WayOut {
-    pub(super) fn new(outside: Arc<dyn Outside>) -> Self {
-        Self { outside, names: Arc::new(Mutex::new(Names::new())), sockets: OnceLock::new() }
+    /// `is_shared`: the sandbox's network is that of the host.
+    pub(super) fn new(outside: Arc<dyn Outside>, is_shared: bool) -> Self {
+        let names = Arc::new(Mutex::new(Names::new()));
+        let on_host = is_shared.then(OnHost::default);
+        Self { outside, names, sockets: OnceLock::new(), on_host, datagrams: OnceLock::new() }
     }
 
     pub(super) fn is_by_name(&self) -> bool {
@@ -118,17 +131,35 @@ impl WayOut {
         }
     }
 
+    pub(super) fn names(&self) -> Arc<Mutex<Names>> {
+        Arc::clone(&self.names)
+    }
+
+    fn datagrams(&self, hearing: Hearing) -> Result<&Datagrams, Errno> {
+        let made = self.datagrams.get_or_init(|| Datagrams::new(hearing).ok());
+        made.as_ref().ok_or(Errno::NOBUFS)
+    }
+
+    /// Those that were made, if any was.
+    fn known_datagrams(&self) -> Option<&Datagrams> {
+        self.datagrams.get()?.as_ref()
+    }
+
     /// For whoever answers look-ups. What stands for them has to be there before somebody looks for a way to it.
     pub(super) fn names_for(&self, tid: i32) -> Option<Arc<Mutex<Names>>> {
         if !self.outside.is_by_name() {
             return None;
         }
         let _ = self.sockets(tid);
-        Some(Arc::clone(&self.names))
+        Some(self.names())
     }
 
-    fn sockets(&self, tid: i32) -> Result<&Sockets, Errno> {
-        self.sockets.get_or_init(|| Sockets::of(tid).ok()).as_ref().ok_or(Errno::NETUNREACH)
+    fn sockets(&self, tid: i32) -> Result<&dyn Meeting, Errno> {
+        if let Some(on_host) = &self.on_host {
+            return Ok(on_host);
+        }
+        let sockets = self.sockets.get_or_init(|| Sockets::of(tid).ok()).as_ref();
+        sockets.map(|sockets| sockets as &dyn Meeting).ok_or(Errno::NETUNREACH)
     }
 }
 
@@ -252,7 +283,7 @@ impl Outgoing {
         if let State::Begun(begun) = state
             && let Ok(sockets) = self.way.sockets(self.tid)
         {
-            sockets.refuse(&begun);
+            sockets.refuse(begun, errno);
         }
         if self.waits {
             let _ = notif::refuse(call.listener.as_fd(), call.id, errno);

@@ -6,6 +6,7 @@
 //! socket is connected in the same moment. When there is no way out, the SYN is answered with a reset.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
@@ -69,17 +70,31 @@ pub(super) struct Sockets {
 
 #[derive(Debug)]
 pub(super) struct Listening {
-    _socket: OwnedFd,
-    at: SocketAddr,
+    pub(super) _socket: OwnedFd,
+    pub(super) at: SocketAddr,
 }
 
 /// The caller's socket is connecting.
 #[derive(Debug)]
 pub(super) struct Begun {
     /// The caller's own address.
-    own: SocketAddr,
+    pub(super) own: SocketAddr,
     /// What it connects to.
-    to: Arc<Listening>,
+    pub(super) to: Arc<Listening>,
+    /// The caller's socket, where its port must not become another's meanwhile.
+    pub(super) held: Option<OwnedFd>,
+}
+
+/// How a socket of the caller's comes to be connected with one of ours, and only with that.
+pub(super) trait Meeting: Debug + Send + Sync {
+    /// Lets the caller's socket begin to connect to `to`, whose bytes are `address`.
+    fn begin(&self, caller: &OwnedFd, to: SocketAddr, address: Vec<u8>) -> Sys<Begun>;
+
+    /// Meets the caller's socket: connected then, with the one that is returned.
+    fn meet(&self, begun: Begun) -> Sys<OwnedFd>;
+
+    /// Tells the caller's socket that there is no connection.
+    fn refuse(&self, begun: Begun, errno: Errno);
 }
 
 impl Sockets {
@@ -103,63 +118,6 @@ impl Sockets {
             raw: raw.into_iter().next(),
             begun: Mutex::default(),
         })
-    }
-
-    /// Lets the caller's socket begin to connect to `to`, whose bytes are `address`.
-    pub(super) fn begin(&self, caller: &OwnedFd, to: SocketAddr, mut address: Vec<u8>) -> Sys<Begun> {
-        let listening = self.listen(to)?;
-        // In both families the port is at the same place.
-        if let Some(port) = address.get_mut(2..4) {
-            port.copy_from_slice(&listening.at.port().to_be_bytes());
-        }
-        let flags = rustix::fs::fcntl_getfl(caller)?;
-        let waits = !flags.contains(rustix::fs::OFlags::NONBLOCK);
-        if waits {
-            rustix::fs::fcntl_setfl(caller, flags | rustix::fs::OFlags::NONBLOCK)?;
-        }
-        let begun = sys::connect(caller.as_fd(), &address);
-        if waits {
-            rustix::fs::fcntl_setfl(caller, flags)?;
-        }
-        match begun {
-            Err(Errno::INPROGRESS) => {}
-            Ok(()) => return Err(Errno::ISCONN),
-            Err(errno) => return Err(errno),
-        }
-        let own = SocketAddr::try_from(getsockname(caller)?).map_err(|_| Errno::IO)?;
-        self.hear();
-        Ok(Begun { own: SocketAddr::new(own.ip().to_canonical(), own.port()), to: listening })
-    }
-
-    /// Meets the caller's socket: connected then, with the one that is returned.
-    pub(super) fn meet(&self, begun: Begun) -> Sys<OwnedFd> {
-        let to = begun.to.at;
-        let ours = self.fresh(to.is_ipv4())?;
-        self.forget(&begun);
-        sockopt::set_socket_reuseaddr(&ours, true)?;
-        sockopt::set_socket_reuseport(&ours, true)?;
-        bind(&ours, &to)?;
-        match connect(&ours, &begun.own) {
-            Ok(()) => return Ok(ours),
-            Err(Errno::INPROGRESS) => {}
-            Err(errno) => return Err(errno),
-        }
-        let mut fds = [PollFd::new(&ours, PollFlags::OUT)];
-        let limit = Timespec { tv_sec: i64::try_from(MEETING.as_secs()).unwrap_or(1), tv_nsec: 0 };
-        if rustix::io::retry_on_intr(|| poll(&mut fds, Some(&limit)))? == 0 {
-            return Err(Errno::TIMEDOUT);
-        }
-        sockopt::socket_error(&ours)??;
-        Ok(ours)
-    }
-
-    /// Answers the caller's SYN: nobody is there. False when that is not possible.
-    pub(super) fn refuse(&self, begun: &Begun) -> bool {
-        let (SocketAddr::V4(own), SocketAddr::V4(to)) = (begun.own, begun.to.at) else { return false };
-        self.hear();
-        let (Some(number), Some(raw)) = (self.forget(begun), &self.raw) else { return false };
-        let packet = reset(to, own, number);
-        sendto(raw, &packet, SendFlags::DONTWAIT, &own).is_ok()
     }
 
     fn forget(&self, begun: &Begun) -> Option<u32> {
@@ -200,7 +158,7 @@ impl Sockets {
             bound => bound?,
         }
         listen(&socket, 1)?;
-        let at = SocketAddr::try_from(getsockname(&socket)?).map_err(|_| Errno::IO)?;
+        let at = address_of(&socket)?;
         let listening = Arc::new(Listening { _socket: socket, at });
         listeners.insert(to, Arc::downgrade(&listening));
         Ok(listening)
@@ -233,6 +191,76 @@ impl Sockets {
         }
         pool.pop().ok_or(Errno::NFILE)
     }
+}
+
+impl Meeting for Sockets {
+    fn begin(&self, caller: &OwnedFd, to: SocketAddr, mut address: Vec<u8>) -> Sys<Begun> {
+        let listening = self.listen(to)?;
+        // In both families the port is at the same place.
+        if let Some(port) = address.get_mut(2..4) {
+            port.copy_from_slice(&listening.at.port().to_be_bytes());
+        }
+        let own = start(caller, &address)?;
+        self.hear();
+        Ok(Begun { own, to: listening, held: None })
+    }
+
+    fn meet(&self, begun: Begun) -> Sys<OwnedFd> {
+        let ours = self.fresh(begun.to.at.is_ipv4())?;
+        self.forget(&begun);
+        open_from_here(ours, &begun)
+    }
+
+    /// Answers the caller's SYN: nobody is there.
+    fn refuse(&self, begun: Begun, _: Errno) {
+        let (SocketAddr::V4(own), SocketAddr::V4(to)) = (begun.own, begun.to.at) else { return };
+        self.hear();
+        let (Some(number), Some(raw)) = (self.forget(&begun), &self.raw) else { return };
+        let _ = sendto(raw, &reset(to, own, number), SendFlags::DONTWAIT, &own);
+    }
+}
+
+/// Lets the caller's socket begin to connect, where nobody answers; its own address.
+pub(super) fn start(caller: &OwnedFd, address: &[u8]) -> Sys<SocketAddr> {
+    let flags = rustix::fs::fcntl_getfl(caller)?;
+    let waits = !flags.contains(rustix::fs::OFlags::NONBLOCK);
+    if waits {
+        rustix::fs::fcntl_setfl(caller, flags | rustix::fs::OFlags::NONBLOCK)?;
+    }
+    let begun = sys::connect(caller.as_fd(), address);
+    if waits {
+        rustix::fs::fcntl_setfl(caller, flags)?;
+    }
+    match begun {
+        Err(Errno::INPROGRESS) => address_of(caller),
+        Ok(()) => Err(Errno::ISCONN),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens the same connection from our side.
+pub(super) fn open_from_here(ours: OwnedFd, begun: &Begun) -> Sys<OwnedFd> {
+    sockopt::set_socket_reuseaddr(&ours, true)?;
+    sockopt::set_socket_reuseport(&ours, true)?;
+    bind(&ours, &begun.to.at)?;
+    match connect(&ours, &begun.own) {
+        Ok(()) => return Ok(ours),
+        Err(Errno::INPROGRESS) => {}
+        Err(errno) => return Err(errno),
+    }
+    let mut fds = [PollFd::new(&ours, PollFlags::OUT)];
+    let limit = Timespec { tv_sec: i64::try_from(MEETING.as_secs()).unwrap_or(1), tv_nsec: 0 };
+    if rustix::io::retry_on_intr(|| poll(&mut fds, Some(&limit)))? == 0 {
+        return Err(Errno::TIMEDOUT);
+    }
+    sockopt::socket_error(&ours)??;
+    Ok(ours)
+}
+
+/// A socket's own address, in the older family where it can be written in both.
+pub(super) fn address_of(socket: &OwnedFd) -> Sys<SocketAddr> {
+    let own = SocketAddr::try_from(getsockname(socket)?).map_err(|_| Errno::IO)?;
+    Ok(SocketAddr::new(own.ip().to_canonical(), own.port()))
 }
 
 /// Who begins a connection, and with which number, of a whole packet.
