@@ -37,6 +37,7 @@
 //! | `look`, `hello` | what the first bytes are; pure |
 //! | `carry` | one connection from its first byte to its end |
 //! | `pump` | bytes from one socket to another |
+//! | `rate` | how many in a minute; pure |
 //! | `requests` | one request: judged, completed, its answer searched |
 //! | `http1`, `http2` | requests from one side to the other |
 //! | `inspect` | which requests a rule allows; pure |
@@ -61,6 +62,7 @@ mod inspected;
 pub mod look;
 mod proxy;
 mod pump;
+mod rate;
 mod relay;
 mod requests;
 mod resolve;

@@ -17,6 +17,7 @@ use crate::events::Events;
 use crate::inspect::Inspected;
 use crate::proxy;
 use crate::pump::Pipes;
+use crate::rate::Rate;
 use crate::resolve::Resolver;
 use crate::settings::Settings;
 
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     /// Nobody is inside any more: what was said is still carried, and nothing else is waited for.
     pub(crate) is_ending: watch::Sender<bool>,
     connections: AtomicUsize,
+    begun: Rate,
     /// Told with each connection that ends.
     ended: (Mutex<()>, Condvar),
     resolver: Resolver,
@@ -142,6 +144,7 @@ impl Relay {
             bytes_out: AtomicU64::new(0),
             is_ending: watch::Sender::new(false),
             connections: AtomicUsize::new(0),
+            begun: Rate::default(),
             ended: Default::default(),
         };
         Self { shared: Arc::new(shared), thread: Arc::default() }
@@ -282,7 +285,15 @@ impl Relay {
         let before = self.shared.connections.fetch_add(1, Ordering::Relaxed);
         // It is given back also when there was none left.
         let slot = Slot(Arc::clone(&self.shared));
-        if before >= most { Err(DialError::TooManyConnections { most }) } else { Ok(slot) }
+        if before >= most {
+            return Err(DialError::TooManyConnections { most });
+        }
+        if let Some(most) = self.shared.settings.limits.connections_per_minute
+            && !self.shared.begun.take(most, Instant::now())
+        {
+            return Err(DialError::TooFast { most });
+        }
+        Ok(slot)
     }
 
     fn handle(&self) -> std::io::Result<Handle> {

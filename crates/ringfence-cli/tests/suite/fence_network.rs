@@ -26,6 +26,7 @@ for_every_launcher! {
     what_was_said_before_the_end_arrives,
     a_thousand_connections_at_once,
     no_other_way_leads_out,
+    connections_in_a_minute_are_limited,
 }
 
 /// A server on loopback, and what was said to it.
@@ -279,6 +280,28 @@ fn a_thousand_connections_at_once(launcher: Launcher) {
     }
     let ran = room.fenced(&format!("ulimit -n 4096; python3 network.py many,a.test,{port},1000"));
     assert!(ran.stdout.ends_with(" 1000\n"), "{ran:?}");
+}
+
+fn connections_in_a_minute_are_limited(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    let room = room(launcher, "127.0.0.1", &[]);
+    let config = serde_json::json!({
+        "allowedHosts": [format!("a.test:{port}"), "127.0.0.1"],
+        "network": { "maxConnectionsPerMinute": 3 },
+    });
+    room.configure(&config.to_string());
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    // Each sandbox counts its own.
+    let ran = python(&room, &vec![format!("waiting,a.test,{port}"); 5]);
+    assert_eq!(ran.stdout.matches("heard hello").count(), 3, "{ran:?}");
+    assert_eq!(ran.stdout.matches("ECONNREFUSED").count(), 2, "{ran:?}");
+    assert_eq!(ran.resources(), [format!("a.test:{port}")], "{ran:?}");
+    let messages = ran.json["violations"].to_string();
+    assert!(messages.contains("network.maxConnectionsPerMinute"), "{messages}");
+    assert_eq!(server.heard(), 4, "with the first look");
 }
 
 /// The ways out that are none without a network are none with one.
