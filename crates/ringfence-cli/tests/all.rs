@@ -38,6 +38,7 @@ mod suite {
     pub(crate) mod fence_grants;
     pub(crate) mod fence_invisible;
     mod fence_network;
+    mod fence_network_udp;
     pub(crate) mod fence_nursery;
     #[cfg(all(feature = "mcp", target_os = "linux"))]
     pub(crate) mod fence_oracle;

@@ -97,6 +97,8 @@ pub struct Limits {
     pub look_up: Duration,
     /// From the first byte to a whole ClientHello or request line.
     pub first_bytes: Duration,
+    /// After so long without a datagram either way the next one begins another connection.
+    pub datagrams_idle: Duration,
 }
 
 impl Default for Limits {
@@ -108,6 +110,7 @@ impl Default for Limits {
             connect: Duration::from_secs(30),
             look_up: Duration::from_secs(10),
             first_bytes: Duration::from_secs(10),
+            datagrams_idle: Duration::from_secs(180),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! A call that does not wait gets its answer at once, and its socket is connecting meanwhile, as on any network. One that
 //! waits is answered when the connection is there, or cannot be.
 
+mod datagrams;
 mod names;
 mod sockets;
 
@@ -22,6 +23,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 
+pub use datagrams::DatagramSocket;
 pub(super) use names::Names;
 use names::is_in_range;
 use sockets::{Begun, Sockets};
@@ -56,6 +58,19 @@ pub struct Wanted {
     pub by_person: bool,
 }
 
+impl Wanted {
+    /// By whoever a refusal would name.
+    fn by(violation: &Violation, host: &Host, port: u16) -> Self {
+        Self {
+            host: host.clone(),
+            port,
+            program: violation.program.clone(),
+            pid: violation.pid,
+            by_person: false,
+        }
+    }
+}
+
 /// Why there is no connection.
 #[derive(Debug, Clone)]
 pub struct NoWay {
@@ -77,6 +92,12 @@ pub trait Outside: Send + Sync + Debug {
 
     /// Looks the host up and connects to it. Takes as long as it takes.
     fn dial(&self, wanted: &Wanted) -> Result<Box<dyn Upstream>, NoWay>;
+
+    /// The same of datagrams; nobody is asked about them.
+    fn decide_datagrams(&self, host: &Host, port: u16) -> Reach;
+
+    /// Carries datagrams between whoever inside sends to that socket and the host, from now on. Returns at once.
+    fn carry_datagrams(&self, wanted: &Wanted, inside: DatagramSocket);
 
     /// What came of connections since the last time.
     fn news(&self) -> Vec<Violation>;
@@ -174,13 +195,7 @@ impl Outgoing {
     ) -> Result<Arc<Self>, Errno> {
         let waits = !rustix::fs::fcntl_getfl(&own)?.contains(OFlags::NONBLOCK);
         let violation = describe::violation(tid, denial(host, to.port(), None));
-        let wanted = Wanted {
-            host: host.clone(),
-            port: to.port(),
-            program: violation.program.clone(),
-            pid: violation.pid,
-            by_person: false,
-        };
+        let wanted = Wanted::by(&violation, host, to.port());
         let state = Mutex::new(State::Fresh(own));
         Ok(Arc::new(Self { way, wanted, violation, tid, to, address, state, waits }))
     }
@@ -293,11 +308,7 @@ impl Supervisor<'_> {
                 Ok(Answer::Deny(denial(&host, to.port(), None)))
             }
             Reach::Denied(rule) => Ok(Answer::Deny(denial(&host, to.port(), rule))),
-            Reach::DeniedPort(why) => {
-                let rule = Some((why, RuleSource::layer(RuleLayer::BuiltIn)));
-                let denial = Denial { reason: DenyReason::Unlisted, ..denial(&host, to.port(), rule) };
-                Ok(Answer::Deny(denial))
-            }
+            Reach::DeniedPort(why) => Ok(Answer::Deny(denial_of_port(&host, to.port(), why))),
         }
     }
 
@@ -314,17 +325,6 @@ impl Supervisor<'_> {
             self.outgoing = Outgoing::new(way, notification.tid, &host, own, (to, address)).ok();
         }
         super::network::refuse_address(Operation::Connect, to)
-    }
-
-    /// Refuses a datagram to an address, by the name that it stands for.
-    pub(super) fn refuse_datagram(&self, to: SocketAddr) -> Answer {
-        match self.way_out.as_ref().filter(|_| self.stands_for_a_name(to)).and_then(|way| way.host(to.ip())) {
-            Some(host) => {
-                let denial = denial(&host, to.port(), None);
-                Answer::Deny(Denial { operation: Operation::Send, access: Access::Write, ..denial })
-            }
-            None => super::network::refuse_address(Operation::Send, to),
-        }
     }
 
     fn go_out(
@@ -380,6 +380,11 @@ pub(super) fn dialling(work: impl FnOnce() + Send + 'static) -> Result<(), Errno
     const STACK: usize = 256 << 10;
     let builder = std::thread::Builder::new().name("dial".to_owned()).stack_size(STACK);
     builder.spawn(work).map(drop).map_err(|_| Errno::AGAIN)
+}
+
+fn denial_of_port(host: &Host, port: u16, why: String) -> Denial {
+    let rule = Some((why, RuleSource::layer(RuleLayer::BuiltIn)));
+    Denial { reason: DenyReason::Unlisted, ..denial(host, port, rule) }
 }
 
 fn denial(host: &Host, port: u16, rule: Option<(String, RuleSource)>) -> Denial {
