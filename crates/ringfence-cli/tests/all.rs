@@ -39,6 +39,7 @@ mod suite {
     mod fence_host_network;
     pub(crate) mod fence_invisible;
     mod fence_network;
+    mod fence_network_udp;
     pub(crate) mod fence_nursery;
     #[cfg(all(feature = "mcp", target_os = "linux"))]
     pub(crate) mod fence_oracle;

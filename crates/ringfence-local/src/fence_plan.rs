@@ -11,11 +11,13 @@ use std::sync::Arc;
 use ringfence_linux::idmapped_etc::Idmapped;
 use ringfence_linux::launch::{LaunchError, Place, Sandboxed, Stdio, launch};
 use ringfence_linux::plan::{Exec, MountStep, Plan};
-use ringfence_linux::seccomp::{self, NotifySet, Shared};
+use ringfence_linux::seccomp::{self, NotifySet, Sends, Shared};
 use ringfence_linux::supervisor::{self, Bound, Watched};
 use ringfence_linux::{fuse, landlock, prefork, subreaper};
 use ringfence_model::config::Precision;
-use ringfence_model::{Access, Assurance, Degradation, DegradationCode, Layer, Policy, PolicyMode, Result};
+use ringfence_model::{
+    Access, Assurance, Degradation, DegradationCode, Layer, NetworkPolicy, Policy, PolicyMode, Result,
+};
 use rustix::fs::{Mode, OFlags};
 
 use crate::bwrap;
@@ -153,7 +155,7 @@ impl PlanInputs {
             landlock: (abi > 0).then_some((abi, view.landlock)),
             without_tcp: false,
             rlimits: self.limits.rlimits.clone(),
-            filter: filter(self.precision, self.policy.network.is_by_name()),
+            filter: filter(self.precision, &self.policy.network),
             supervised,
             unsupervised_filter: spare.then(seccomp::static_program),
         };
@@ -306,13 +308,17 @@ impl PlanInputs {
     }
 }
 
-fn filter(precision: Precision, by_name: bool) -> Vec<seccomp::sock_filter> {
+fn filter(precision: Precision, network: &NetworkPolicy) -> Vec<seccomp::sock_filter> {
+    // Only where datagrams leave is every one of them worth a look.
+    let sends = if network.has_datagrams() { Sends::All } else { Sends::Sendto };
     match precision {
         // Somebody has to connect; nothing else is looked at.
-        Precision::Off if by_name => seccomp::combined_program(&NotifySet::connections()),
+        Precision::Off if network.is_by_name() => {
+            seccomp::combined_program(&NotifySet { sends, ..NotifySet::connections() })
+        }
         Precision::Off => seccomp::static_program(),
-        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, ..NotifySet::full() }),
-        Precision::Writes => seccomp::combined_program(&NotifySet::writes()),
+        Precision::Full => seccomp::combined_program(&NotifySet { execs: true, sends, ..NotifySet::full() }),
+        Precision::Writes => seccomp::combined_program(&NotifySet { sends, ..NotifySet::writes() }),
     }
 }
 

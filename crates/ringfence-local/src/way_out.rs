@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringfence_linux::supervisor::{NoWay, Outside, Reach, Upstream, Wanted};
+use ringfence_linux::supervisor::{DatagramSocket, NoWay, Outside, Reach, Upstream, Wanted};
 use ringfence_model::{
     Access, Connection, Filesystem, Host as Reached, LockExt as _, Operation, PathOutcome, Policy, Violation,
     ViolationKind,
@@ -76,13 +76,7 @@ impl Outside for ByName {
     }
 
     fn decide(&self, host: &Reached, port: u16) -> Reach {
-        let Some(relay) = self.relay() else { return Reach::Denied(None) };
-        match relay.decide(host, port) {
-            Decision::Allowed(_) | Decision::HostPort => Reach::Allowed,
-            Decision::Ask => Reach::Ask,
-            Decision::Denied(rule) => Reach::Denied(rule.map(|rule| (rule.to_string(), rule.source))),
-            Decision::DeniedPort => Reach::DeniedPort(format!("port {port} is blocked")),
-        }
+        self.relay().map_or(Reach::Denied(None), |relay| reach(relay.decide(host, port), port))
     }
 
     fn is_host_port(&self, address: std::net::IpAddr, port: u16) -> bool {
@@ -94,15 +88,25 @@ impl Outside for ByName {
 
     fn dial(&self, wanted: &Wanted) -> Result<Box<dyn Upstream>, NoWay> {
         let relay = self.relay().ok_or(NoWay { errno: Errno::NETUNREACH, refused: None })?;
-        let Wanted { host, port, program, pid, by_person } = wanted.clone();
-        let dialled = relay.dial(&ringfence_relay::Wanted { host, port, program, pid, by_person });
-        match dialled {
+        match relay.dial(&of_relay(wanted)) {
             Ok(upstream) => Ok(Box::new(Dialled { relay, upstream })),
             Err(error) => Err(NoWay {
                 errno: Errno::from_raw_os_error(error.errno()),
                 // What any network could say is nobody's refusal.
                 refused: error.is_refusal().then(|| error.to_string()),
             }),
+        }
+    }
+
+    fn decide_datagrams(&self, host: &Reached, port: u16) -> Reach {
+        self.relay().map_or(Reach::Denied(None), |relay| reach(relay.decide_datagrams(host, port), port))
+    }
+
+    fn carry_datagrams(&self, wanted: &Wanted, inside: DatagramSocket) {
+        let DatagramSocket { socket, errors } = inside;
+        if let Some(relay) = self.relay() {
+            let inside = ringfence_relay::DatagramSocket { socket, errors };
+            relay.carry_datagrams(inside, of_relay(wanted));
         }
     }
 
@@ -118,6 +122,20 @@ impl Outside for ByName {
             relay.finish(LONGEST);
         }
     }
+}
+
+fn reach(decision: Decision, port: u16) -> Reach {
+    match decision {
+        Decision::Allowed(_) | Decision::HostPort => Reach::Allowed,
+        Decision::Ask => Reach::Ask,
+        Decision::Denied(rule) => Reach::Denied(rule.map(|rule| (rule.to_string(), rule.source))),
+        Decision::DeniedPort => Reach::DeniedPort(format!("port {port} is blocked")),
+    }
+}
+
+fn of_relay(wanted: &Wanted) -> ringfence_relay::Wanted {
+    let Wanted { host, port, program, pid, by_person } = wanted.clone();
+    ringfence_relay::Wanted { host, port, program, pid, by_person }
 }
 
 struct Dialled {

@@ -340,10 +340,34 @@ impl NetworkPolicy {
     /// names the port; then allowed hosts.
     #[must_use]
     pub fn decide_host(&self, host: &Host, port: u16) -> HostDecision<'_> {
+        self.decide_by(host, port, |_| true)
+    }
+
+    /// The same of datagrams, which only rules that say so allow. Nobody is asked about them.
+    #[must_use]
+    pub fn decide_datagrams(&self, host: &Host, port: u16) -> HostDecision<'_> {
+        // What is inspected goes by TCP alone: nobody looks into datagrams.
+        let mut about = self.allowed_hosts.iter().filter(|rule| rule.covers(host, port));
+        if let Some(rule) = about.clone().find(|rule| rule.inspect.is_some()) {
+            return HostDecision::Denied(Some(rule));
+        }
+        if !about.any(|rule| rule.udp) {
+            return HostDecision::Denied(self.blocked_hosts.iter().find(|rule| rule.covers(host, port)));
+        }
+        self.decide_by(host, port, |rule| rule.udp)
+    }
+
+    /// Whether any rule allows datagrams.
+    #[must_use]
+    pub fn has_datagrams(&self) -> bool {
+        self.allowed_hosts.iter().any(|rule| rule.udp)
+    }
+
+    fn decide_by(&self, host: &Host, port: u16, counts: impl Fn(&HostRule) -> bool) -> HostDecision<'_> {
         if let Some(rule) = self.blocked_hosts.iter().find(|rule| rule.covers(host, port)) {
             return HostDecision::Denied(Some(rule));
         }
-        let allowed = self.allowed_hosts.iter().filter(|rule| rule.covers(host, port));
+        let allowed = self.allowed_hosts.iter().filter(|rule| rule.covers(host, port) && counts(rule));
         // One that names the port says most.
         let rule = allowed.max_by_key(|rule| rule.port.is_some());
         if let Some(rule) = rule
@@ -591,6 +615,40 @@ mod tests {
         ] {
             assert_eq!(AddressKind::of(text.parse().unwrap()), want, "{text}");
         }
+    }
+
+    #[test]
+    fn datagrams_are_allowed_by_rules_that_say_so() {
+        let mut policy = policy(
+            &["a.example:443/udp", "b.example/udp", "c.example", ".inner.example/udp"],
+            &["x.inner.example"],
+        );
+        policy.ask = true;
+        policy.blocked_ports = vec![22];
+        let mut inspected = HostRule::parse("api.inner.example", RuleSource::layer(RuleLayer::User)).unwrap();
+        inspected.inspect = Inspect::checked(vec!["GET".to_owned()], vec![], None).unwrap();
+        policy.allowed_hosts.push(inspected);
+        let decided = |host: &str, port| match policy.decide_datagrams(&Host::parse(host).unwrap(), port) {
+            HostDecision::Allowed(_) => "allowed",
+            HostDecision::Ask => "ask",
+            HostDecision::Denied(Some(_)) => "by a rule",
+            HostDecision::Denied(None) => "denied",
+            HostDecision::DeniedPort => "port",
+        };
+        for (host, port, want) in [
+            ("a.example", 443, "allowed"),
+            ("a.example", 80, "denied"),
+            ("b.example", 80, "allowed"),
+            ("b.example", 22, "port"),
+            ("c.example", 443, "denied"),
+            ("d.example", 443, "denied"),
+            ("y.inner.example", 443, "allowed"),
+            ("x.inner.example", 443, "by a rule"),
+            ("api.inner.example", 443, "by a rule"),
+        ] {
+            assert_eq!(decided(host, port), want, "{host}:{port}");
+        }
+        assert!(policy.has_datagrams() && !super::super::NetworkPolicy::default().has_datagrams());
     }
 
     #[test]

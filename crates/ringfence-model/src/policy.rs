@@ -186,6 +186,9 @@ pub struct NetworkPolicy {
     /// Connections at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u64>,
+    /// Connections that are begun in a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections_per_minute: Option<u64>,
     /// Bytes that leave, of all connections together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes_out: Option<u64>,

@@ -41,6 +41,32 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// One that begins, and its socket.
+    pub(crate) fn new(shared: Arc<Shared>, upstream: Upstream) -> (Self, OwnedFd) {
+        let Upstream { socket, wanted, address, inspect, proxy, slot } = upstream;
+        shared.events.opened(&Opened {
+            host: wanted.host.clone(),
+            port: wanted.port,
+            address,
+            program: wanted.program.clone(),
+            pid: wanted.pid,
+        });
+        let connection = Self {
+            out: Flow::outwards(Arc::clone(&shared)),
+            into: Flow::inwards(),
+            shared,
+            wanted,
+            address,
+            inspect,
+            proxy,
+            since: Instant::now(),
+            // Unless something else is said before it is dropped.
+            outcome: std::sync::Mutex::new(Outcome::Stopped),
+            _slot: slot,
+        };
+        (connection, socket)
+    }
+
     /// Whether a name that the program used for its peer is the one it may reach. A host that was allowed by its
     /// address has the names that the policy allows by themselves and that are not inspected.
     pub(crate) fn is_allowed(&self, named: &Host) -> bool {
@@ -89,27 +115,7 @@ impl Drop for Connection {
 }
 
 pub(crate) async fn carry(shared: Arc<Shared>, inside: OwnedFd, upstream: Upstream) {
-    let Upstream { socket, wanted, address, inspect, proxy, slot } = upstream;
-    shared.events.opened(&Opened {
-        host: wanted.host.clone(),
-        port: wanted.port,
-        address,
-        program: wanted.program.clone(),
-        pid: wanted.pid,
-    });
-    let connection = Connection {
-        out: Flow::outwards(Arc::clone(&shared)),
-        into: Flow::inwards(),
-        shared,
-        wanted,
-        address,
-        inspect,
-        proxy,
-        since: Instant::now(),
-        // Unless something else is said before it is dropped.
-        outcome: std::sync::Mutex::new(Outcome::Stopped),
-        _slot: slot,
-    };
+    let (connection, socket) = Connection::new(shared, upstream);
     let (inside, outside) = match (Socket::new(inside), Socket::new(socket)) {
         (Ok(inside), Ok(outside)) => (Arc::new(inside), Arc::new(outside)),
         (Err(error), _) | (_, Err(error)) => {

@@ -37,9 +37,11 @@ pub enum DialError {
     NoResolver { program: PathBuf, kind: ErrorKind },
     #[error("{host} cannot be reached: {error}")]
     Connect { host: String, error: Errno },
-    #[error("more than {most} connections at once")]
+    #[error("more than {most} connections at once (`network.maxConnections`)")]
     TooManyConnections { most: usize },
-    #[error("more than {most} bytes were sent out of the sandbox")]
+    #[error("more than {most} connections in a minute (`network.maxConnectionsPerMinute`)")]
+    TooFast { most: usize },
+    #[error("more than {most} bytes were sent out of the sandbox (`network.maxBytesOut`)")]
     TooManyBytes { most: u64 },
     /// The host's own proxy cannot be used, or refuses.
     #[error("the host's proxy: {why}")]
@@ -54,6 +56,7 @@ impl DialError {
             Self::Denied { .. }
             | Self::Address { .. }
             | Self::TooManyConnections { .. }
+            | Self::TooFast { .. }
             | Self::TooManyBytes { .. } => true,
             Self::NoSuchHost { .. }
             | Self::LookUpLate { .. }
@@ -74,7 +77,7 @@ impl DialError {
                 Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::TIMEDOUT => *error,
                 _ => Errno::HOSTUNREACH,
             },
-            Self::TooManyConnections { .. } | Self::Proxy { .. } => Errno::CONNREFUSED,
+            Self::TooManyConnections { .. } | Self::TooFast { .. } | Self::Proxy { .. } => Errno::CONNREFUSED,
         };
         errno.raw_os_error()
     }

@@ -36,7 +36,9 @@
 //! | `proxy` | the host's own proxy |
 //! | `look`, `hello` | what the first bytes are; pure |
 //! | `carry` | one connection from its first byte to its end |
+//! | `datagrams` | datagrams of rules that allow them |
 //! | `pump` | bytes from one socket to another |
+//! | `rate` | how many in a minute; pure |
 //! | `requests` | one request: judged, completed, its answer searched |
 //! | `http1`, `http2` | requests from one side to the other |
 //! | `inspect` | which requests a rule allows; pure |
@@ -49,6 +51,7 @@
 #![cfg(target_os = "linux")]
 
 mod carry;
+mod datagrams;
 mod dial;
 mod events;
 pub mod hello;
@@ -61,6 +64,7 @@ mod inspected;
 pub mod look;
 mod proxy;
 mod pump;
+mod rate;
 mod relay;
 mod requests;
 mod resolve;
@@ -71,6 +75,7 @@ mod stream;
 #[cfg(feature = "inspect")]
 mod tls;
 
+pub use datagrams::DatagramSocket;
 pub use dial::{DialError, Upstream};
 pub use events::{Closed, End, Events, Opened, Outcome, Refused};
 pub use inspect::Secret;

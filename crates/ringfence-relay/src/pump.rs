@@ -29,7 +29,7 @@ const TURN: usize = 4 * 1024 * 1024;
 
 thread_local! {
     /// For bytes that are copied. Nobody holds it while waiting.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_SIZE]);
+    pub(crate) static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_SIZE]);
 }
 
 /// An empty pipe.

@@ -12,11 +12,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::carry;
+use crate::datagrams::{self, DatagramSocket};
 use crate::dial::{self, DialError, Upstream};
 use crate::events::Events;
 use crate::inspect::Inspected;
 use crate::proxy;
 use crate::pump::Pipes;
+use crate::rate::Rate;
 use crate::resolve::Resolver;
 use crate::settings::Settings;
 
@@ -69,9 +71,12 @@ pub(crate) struct Shared {
     /// Nobody is inside any more: what was said is still carried, and nothing else is waited for.
     pub(crate) is_ending: watch::Sender<bool>,
     connections: AtomicUsize,
+    /// Sockets for datagrams that may still hold some.
+    serving: AtomicUsize,
+    begun: Rate,
     /// Told with each connection that ends.
     ended: (Mutex<()>, Condvar),
-    resolver: Resolver,
+    pub(crate) resolver: Resolver,
     pub(crate) inspected: Inspected,
     #[cfg(feature = "inspect")]
     pub(crate) tls: crate::tls::Tls,
@@ -83,12 +88,37 @@ pub(crate) struct Slot(Arc<Shared>);
 impl Drop for Slot {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
-        let _told = self.0.ended.0.locked();
-        self.0.ended.1.notify_all();
+        self.0.tell_end();
+    }
+}
+
+/// Datagrams are being carried. The relay's end waits for what was said.
+pub(crate) struct Serving(Arc<Shared>);
+
+impl Serving {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        shared.serving.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.serving.fetch_sub(1, Ordering::Relaxed);
+        self.0.tell_end();
     }
 }
 
 impl Shared {
+    fn tell_end(&self) {
+        let _told = self.ended.0.locked();
+        self.ended.1.notify_all();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.connections.load(Ordering::Relaxed) + self.serving.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether so many more may go out. They are counted also when not.
     pub(crate) fn may_send(&self, count: u64) -> bool {
         let before = self.bytes_out.fetch_add(count, Ordering::Relaxed);
@@ -99,6 +129,56 @@ impl Shared {
     pub(crate) fn could_send(&self, count: u64) -> bool {
         let sent = self.bytes_out.load(Ordering::Relaxed);
         self.settings.limits.bytes_out.is_none_or(|most| sent.saturating_add(count) <= most)
+    }
+
+    /// Those of the addresses that may be connected to; an error when there is none.
+    pub(crate) fn vetted(
+        &self,
+        wanted: &Wanted,
+        rule: Option<&HostRule>,
+        addresses: &[std::net::IpAddr],
+    ) -> Result<Vec<std::net::IpAddr>, DialError> {
+        let policy = &self.settings.policy;
+        let is_host_port = self.decide(&wanted.host, wanted.port) == Decision::HostPort;
+        let mut why = None;
+        let mut vetted = Vec::new();
+        for address in addresses {
+            if is_host_port && AddressKind::of(*address) == AddressKind::Loopback {
+                vetted.push(*address);
+                continue;
+            }
+            match policy.refusal_of_address(&wanted.host, rule, *address) {
+                None => vetted.push(*address),
+                Some(refusal) => why = why.or(Some(refusal)),
+            }
+        }
+        match why {
+            Some(why) if vetted.is_empty() => Err(DialError::Address { why }),
+            _ => Ok(vetted),
+        }
+    }
+
+    /// A place among the connections, if there is one and another one may be begun now.
+    pub(crate) fn slot(self: &Arc<Self>) -> Result<Slot, DialError> {
+        let limits = &self.settings.limits;
+        if let Some(most) = limits.bytes_out
+            && self.bytes_out.load(Ordering::Relaxed) >= most
+        {
+            return Err(DialError::TooManyBytes { most });
+        }
+        let most = limits.connections;
+        let before = self.connections.fetch_add(1, Ordering::Relaxed);
+        // It is given back also when there was none left.
+        let slot = Slot(Arc::clone(self));
+        if before >= most {
+            return Err(DialError::TooManyConnections { most });
+        }
+        if let Some(most) = limits.connections_per_minute
+            && !self.begun.take(most, Instant::now())
+        {
+            return Err(DialError::TooFast { most });
+        }
+        Ok(slot)
     }
 
     pub(crate) fn decide(&self, host: &Host, port: u16) -> Decision {
@@ -142,6 +222,8 @@ impl Relay {
             bytes_out: AtomicU64::new(0),
             is_ending: watch::Sender::new(false),
             connections: AtomicUsize::new(0),
+            serving: AtomicUsize::new(0),
+            begun: Rate::default(),
             ended: Default::default(),
         };
         Self { shared: Arc::new(shared), thread: Arc::default() }
@@ -180,20 +262,15 @@ impl Relay {
             let why = format!("requests to {place} are to be inspected, which this build cannot do");
             return Err(DialError::Denied { why });
         }
-        let slot = self.slot()?;
+        let slot = self.shared.slot()?;
         let limits = &self.shared.settings.limits;
-        if let Some(most) = limits.bytes_out
-            && self.shared.bytes_out.load(Ordering::Relaxed) >= most
-        {
-            return Err(DialError::TooManyBytes { most });
-        }
         let failed = |error| DialError::Connect { host: place.clone(), error };
         let way = self.shared.settings.proxy.way_to(host, *port);
         if !is_local(host)
             && let Some(proxy) = way.map_err(|why| DialError::Proxy { why })?
         {
             if let Host::Address(address) = host {
-                self.vetted(wanted, rule.as_ref(), &[*address])?;
+                self.shared.vetted(wanted, rule.as_ref(), &[*address])?;
             }
             let addresses = self.shared.resolver.look_up(&proxy.host)?;
             let deadline = Instant::now() + limits.connect;
@@ -210,7 +287,7 @@ impl Relay {
             return Ok(Upstream { socket, wanted, address: None, inspect, proxy: None, slot });
         }
         let addresses = self.shared.resolver.look_up(host)?;
-        let vetted = self.vetted(wanted, rule.as_ref(), &addresses)?;
+        let vetted = self.shared.vetted(wanted, rule.as_ref(), &addresses)?;
         let (socket, address) =
             dial::connect(&vetted, *port, Instant::now() + limits.connect).map_err(failed)?;
         let (wanted, address) = (wanted.clone(), Some(address));
@@ -238,51 +315,38 @@ impl Relay {
         }
     }
 
+    /// Whether datagrams go to that port of that host. Only the rule is looked at.
+    #[must_use]
+    pub fn decide_datagrams(&self, host: &Host, port: u16) -> Decision {
+        match self.shared.settings.policy.decide_datagrams(host, port) {
+            HostDecision::Allowed(rule) => Decision::Allowed(rule.clone()),
+            HostDecision::Denied(rule) => Decision::Denied(rule.cloned()),
+            HostDecision::DeniedPort => Decision::DeniedPort,
+            HostDecision::Ask => Decision::Denied(None),
+        }
+    }
+
+    /// Carries datagrams between whoever inside sends to this socket and the host that it stands for, for as long as
+    /// this relay lives. Each sender has a connection of its own. Takes the sockets over and returns at once.
+    pub fn carry_datagrams(&self, inside: DatagramSocket, wanted: Wanted) {
+        let serving = Serving::new(&self.shared);
+        let task = datagrams::serve(Arc::clone(&self.shared), serving, inside, wanted);
+        match self.handle() {
+            Ok(handle) => drop(handle.spawn(task)),
+            Err(_) => drop(task),
+        }
+    }
+
     /// Nobody is inside any more. What was said there is carried to its end, in that time at most.
     pub fn finish(&self, most: Duration) {
         self.shared.is_ending.send_replace(true);
         let deadline = Instant::now() + most;
         let (lock, changed) = &self.shared.ended;
         let mut guard = lock.locked();
-        while self.shared.connections.load(Ordering::Relaxed) > 0 {
+        while self.shared.is_busy() {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
             guard = changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-    }
-
-    /// Those of the addresses that may be connected to; an error when there is none.
-    fn vetted(
-        &self,
-        wanted: &Wanted,
-        rule: Option<&HostRule>,
-        addresses: &[std::net::IpAddr],
-    ) -> Result<Vec<std::net::IpAddr>, DialError> {
-        let policy = &self.shared.settings.policy;
-        let is_host_port = self.decide(&wanted.host, wanted.port) == Decision::HostPort;
-        let mut why = None;
-        let mut vetted = Vec::new();
-        for address in addresses {
-            if is_host_port && AddressKind::of(*address) == AddressKind::Loopback {
-                vetted.push(*address);
-                continue;
-            }
-            match policy.refusal_of_address(&wanted.host, rule, *address) {
-                None => vetted.push(*address),
-                Some(refusal) => why = why.or(Some(refusal)),
-            }
-        }
-        match why {
-            Some(why) if vetted.is_empty() => Err(DialError::Address { why }),
-            _ => Ok(vetted),
-        }
-    }
-
-    fn slot(&self) -> Result<Slot, DialError> {
-        let most = self.shared.settings.limits.connections;
-        let before = self.shared.connections.fetch_add(1, Ordering::Relaxed);
-        // It is given back also when there was none left.
-        let slot = Slot(Arc::clone(&self.shared));
-        if before >= most { Err(DialError::TooManyConnections { most }) } else { Ok(slot) }
     }
 
     fn handle(&self) -> std::io::Result<Handle> {

@@ -26,10 +26,11 @@ impl Settings {
     #[must_use]
     pub fn new(policy: NetworkPolicy) -> Self {
         let usual = Limits::default();
-        let most = policy.max_connections.and_then(|most| usize::try_from(most).ok());
+        let count = |most: Option<u64>| most.and_then(|most| usize::try_from(most).ok());
         Self {
             limits: Limits {
-                connections: most.unwrap_or(usual.connections),
+                connections: count(policy.max_connections).unwrap_or(usual.connections),
+                connections_per_minute: count(policy.max_connections_per_minute),
                 bytes_out: policy.max_bytes_out,
                 ..usual
             },
@@ -87,6 +88,8 @@ impl std::fmt::Debug for HostProxy {
 pub struct Limits {
     /// At once.
     pub connections: usize,
+    /// Begun within any minute.
+    pub connections_per_minute: Option<usize>,
     /// By all connections together, from the sandbox outwards.
     pub bytes_out: Option<u64>,
     /// For all addresses of a host together, and for a proxy's answer.
@@ -94,16 +97,20 @@ pub struct Limits {
     pub look_up: Duration,
     /// From the first byte to a whole ClientHello or request line.
     pub first_bytes: Duration,
+    /// After so long without a datagram either way the next one begins another connection.
+    pub datagrams_idle: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1024,
+            connections_per_minute: None,
             bytes_out: None,
             connect: Duration::from_secs(30),
             look_up: Duration::from_secs(10),
             first_bytes: Duration::from_secs(10),
+            datagrams_idle: Duration::from_secs(180),
         }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 mod suite {
+    mod datagrams;
     mod dial;
     mod http;
     mod inspect;

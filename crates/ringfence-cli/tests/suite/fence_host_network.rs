@@ -53,7 +53,8 @@ fn a_connected_socket_is_no_way_to_another_host() {
     let (server, other) = (Server::new(), Server::new());
     let room = room_on_host(&server);
     room.configure(
-        &serde_json::json!({ "allowedHosts": [format!("a.test:{}", server.port), "127.0.0.1:1"] }).to_string(),
+        &serde_json::json!({ "allowedHosts": [format!("a.test:{}", server.port), "127.0.0.1:1"] })
+            .to_string(),
     );
     let Some((got, ran)) = tried(&room, &format!("again,{},{}", server.port, other.port)) else { return };
     assert!(!got.contains('0'), "{ran:?}");

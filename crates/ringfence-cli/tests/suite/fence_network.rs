@@ -29,6 +29,7 @@ for_every_launcher! {
     no_other_way_leads_out,
     every_precision_has_a_way_out,
     a_port_of_the_host_is_reached_when_it_is_allowed,
+    connections_in_a_minute_are_limited,
 }
 
 /// A server on loopback, and what was said to it.
@@ -307,6 +308,28 @@ fn a_thousand_connections_at_once(launcher: Launcher) {
     assert!(ran.stdout.ends_with(" 1000\n"), "{ran:?}");
 }
 
+fn connections_in_a_minute_are_limited(launcher: Launcher) {
+    let server = Server::new();
+    let port = server.port;
+    let room = room(launcher, "127.0.0.1", &[]);
+    let config = serde_json::json!({
+        "allowedHosts": [format!("a.test:{port}"), "127.0.0.1"],
+        "network": { "maxConnectionsPerMinute": 3 },
+    });
+    room.configure(&config.to_string());
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    // Each sandbox counts its own.
+    let ran = python(&room, &vec![format!("waiting,a.test,{port}"); 5]);
+    assert_eq!(ran.stdout.matches("heard hello").count(), 3, "{ran:?}");
+    assert_eq!(ran.stdout.matches("ECONNREFUSED").count(), 2, "{ran:?}");
+    assert_eq!(ran.resources(), [format!("a.test:{port}")], "{ran:?}");
+    let messages = ran.json["violations"].to_string();
+    assert!(messages.contains("network.maxConnectionsPerMinute"), "{messages}");
+    assert_eq!(server.heard(), 4, "with the first look");
+}
+
 /// The ways out that are none without a network are none with one.
 fn no_other_way_leads_out(launcher: Launcher) {
     let server = Server::new();
@@ -343,9 +366,8 @@ fn no_other_way_leads_out(launcher: Launcher) {
     let script: String = ways.iter().map(|way| format!("echo \"{way}: $(./sockets {way})\"\n")).collect();
     let ran = room.fenced(&(looked_up + &script));
     // Datagrams within the sandbox's own network may be sent; they arrive nowhere.
-    let is_inside = |line: &str| {
-        ["198.18.0.2", "127.0.0.1", "sendmsg"].iter().any(|inside| line.contains(inside))
-    };
+    let is_inside =
+        |line: &str| ["198.18.0.2", "127.0.0.1", "sendmsg"].iter().any(|inside| line.contains(inside));
     let got: Vec<&str> = ran.stdout.lines().filter(|line| !is_inside(line)).collect();
     assert_eq!(got.len(), ways.len() - 5, "{ran:?}");
     assert!(got.iter().all(|line| line.contains(": refused ")), "{got:#?}");

@@ -22,7 +22,7 @@ pub enum Sends {
     /// internet datagram sent by `sendmsg` ends in the empty network namespace, unreported.
     Sendto,
     /// Every `sendmsg` and `sendmmsg` as well, also those on connected streams: some microseconds for each
-    /// message of a program that talks over local sockets.
+    /// message of a program that talks over local sockets. Where datagrams leave, so that those of `sendmsg` do too.
     All,
 }
 

@@ -91,6 +91,12 @@ pub(crate) enum Call {
         address: u64,
         length: u64,
     },
+    /// The address is in each header.
+    SendMessages {
+        socket: i32,
+        headers: u64,
+        count: u64,
+    },
     /// Makes a socket of a kind that nobody may have.
     Socket,
     /// About a socket, where the network is the host's.
@@ -213,6 +219,8 @@ impl Call {
             libc::SYS_connect => Self::Connect { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_bind => Self::Bind { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_sendto => Self::SendTo { socket: int(0), address: args[4], length: args[5] },
+            libc::SYS_sendmsg => Self::SendMessages { socket: int(0), headers: args[1], count: 1 },
+            libc::SYS_sendmmsg => Self::SendMessages { socket: int(0), headers: args[1], count: args[2] },
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => open(cwd(0), int(1), 2),
             #[cfg(target_arch = "x86_64")]

@@ -208,7 +208,7 @@ fn describe(denial: &Denial) -> (String, String) {
         (_, DenyReason::Unlisted)
             if matches!(denial.resource, Resource::Host(..)) && denial.operation == Operation::Send =>
         {
-            "no datagrams leave the sandbox".to_owned()
+            format!("no rule allows datagrams to this host; --allow-host {resource}/udp would")
         }
         (_, DenyReason::Unlisted) if matches!(denial.resource, Resource::Host(..)) => {
             format!("no rule allows this host; --allow-host {resource} would")

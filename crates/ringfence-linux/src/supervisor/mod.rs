@@ -64,7 +64,7 @@ use rustix::io::Errno;
 pub use ask::Ask;
 pub use describe::left_out;
 pub use loopback::Bound;
-pub use outside::{NoWay, Outside, Reach, Upstream, Wanted};
+pub use outside::{DatagramSocket, NoWay, Outside, Reach, Upstream, Wanted};
 pub use report_once::Reporter;
 pub use shared::Shared;
 pub use tripwire::Tripwire;
@@ -386,6 +386,9 @@ impl<'a> Supervisor<'a> {
                 self.bind(listener, notification, socket, (address, length))
             }
             Call::SendTo { socket, address, length } => self.send_to(tid, socket, (address, length)),
+            Call::SendMessages { socket, headers, count } => {
+                self.send_messages(tid, socket, (headers, count))
+            }
             Call::Socket if self.watched.shared.is_some() => self.make_datagrams(notification),
             Call::HostsNetwork => self.answer_for_network(listener, notification),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),

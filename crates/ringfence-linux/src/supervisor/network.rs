@@ -87,6 +87,7 @@ impl Supervisor<'_> {
         }
         let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
         if let Address::Internet(address) = address
+            && !self.carries_datagrams(tid, &own, address)
             && !self.stands_for_a_name(address)
             && !self.is_name_lookup(tid, &own, address)
             && (!is_loopback(address) || (is_stream && is_the_hosts(tid, address.port())))
@@ -141,9 +142,10 @@ impl Supervisor<'_> {
         }
         match address {
             Address::Internet(address) if !is_loopback(address) || address.port() == NAME_SERVER => {
-                let is_lookup =
-                    take_descriptor(tid, socket).is_some_and(|own| self.is_name_lookup(tid, &own, address));
-                if is_lookup || is_loopback(address) {
+                let is_taken = take_descriptor(tid, socket).is_some_and(|own| {
+                    self.is_name_lookup(tid, &own, address) || self.carries_datagrams(tid, &own, address)
+                });
+                if is_taken || is_loopback(address) {
                     Answer::Continue
                 } else {
                     self.refuse_datagram(address)
@@ -153,6 +155,30 @@ impl Supervisor<'_> {
                 Answer::Continue
             }
         }
+    }
+
+    /// The same of messages, whose addresses are behind their headers.
+    pub(super) fn send_messages(&mut self, tid: i32, socket: i32, (headers, count): (u64, u64)) -> Answer {
+        /// The kernel takes no more at once.
+        const MOST: u64 = 1024;
+        const HEADER: u64 = size_of::<libc::mmsghdr>() as u64;
+        for index in 0..count.min(MOST) {
+            let mut header = [0; 12];
+            let place = headers.saturating_add(index * HEADER);
+            // The kernel says what is wrong with it.
+            let Ok(12) = read_bytes(tid, place, &mut header) else { return Answer::Continue };
+            let (Some(address), Some(length)) = (header.first_chunk(), header.last_chunk()) else {
+                return Answer::Continue;
+            };
+            let (address, length) = (u64::from_ne_bytes(*address), u32::from_ne_bytes(*length));
+            if address != 0 && length != 0 {
+                match self.send_to(tid, socket, (address, length.into())) {
+                    Answer::Continue => {}
+                    refused => return refused,
+                }
+            }
+        }
+        Answer::Continue
     }
 
     fn connect_path(

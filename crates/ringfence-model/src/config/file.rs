@@ -287,6 +287,9 @@ pub struct HostsSection {
     /// Connections at once.
     #[serde(alias = "max_connections")]
     pub max_connections: Setting<std::num::NonZeroU64>,
+    /// Connections that are begun in a minute.
+    #[serde(alias = "max_connections_per_minute")]
+    pub max_connections_per_minute: Setting<std::num::NonZeroU64>,
     /// Bytes that may leave, of all connections together.
     #[serde(alias = "max_bytes_out")]
     pub max_bytes_out: Setting<Size>,

@@ -176,6 +176,8 @@ pub struct HostsConfig {
     pub host_ports: Vec<u16>,
     /// None: as many as it likes.
     pub max_connections: Option<u64>,
+    /// None: as many as it likes.
+    pub max_connections_per_minute: Option<u64>,
     /// None: as much as it likes.
     pub max_bytes_out: Option<u64>,
 }

@@ -119,6 +119,17 @@ fn connections_at_once_are_limited_and_given_back() {
 }
 
 #[test]
+fn connections_in_a_minute_are_limited_and_not_given_back() {
+    let server = listener();
+    let rig = rig_with(&["127.0.0.1"], "", |settings| settings.limits.connections_per_minute = Some(2));
+    drop(rig.dial("127.0.0.1", port_of(&server)).unwrap());
+    drop(rig.dial("127.0.0.1", port_of(&server)).unwrap());
+    let error = rig.dial("127.0.0.1", port_of(&server)).unwrap_err();
+    assert_eq!(error, DialError::TooFast { most: 2 });
+    assert!(error.to_string().contains("network.maxConnectionsPerMinute"), "{error}");
+}
+
+#[test]
 fn a_hosts_proxy_is_the_way_out() {
     let proxy = listener();
     let url = format!("http://ada:secret@127.0.0.1:{}", port_of(&proxy));

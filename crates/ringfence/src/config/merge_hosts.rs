@@ -38,21 +38,28 @@ impl Merge {
     }
 
     pub(super) fn hosts(&mut self, o: &Origin<'_>, section: HostsSection) {
-        let HostsSection { ask, host_ports, max_connections, max_bytes_out } = section;
+        let HostsSection { ask, host_ports, max_connections, max_connections_per_minute, max_bytes_out } =
+            section;
         self.set(o, "network.ask", ask, |c| &mut c.network.ask);
         self.ports(o, "network.hostPorts", host_ports, |c| &mut c.network.host_ports);
         let most = max_connections.map(counted);
         self.set(o, "network.maxConnections", most, |c| &mut c.network.max_connections);
+        let most = max_connections_per_minute.map(counted);
+        self.set(o, "network.maxConnectionsPerMinute", most, |c| &mut c.network.max_connections_per_minute);
         let most = max_bytes_out.map(|size| Some(size.0));
         self.set(o, "network.maxBytesOut", most, |c| &mut c.network.max_bytes_out);
     }
 
     /// Takes from a project's section what tightens.
     pub(super) fn tighten_hosts(&mut self, o: &Origin<'_>, section: HostsSection) {
-        let HostsSection { ask, host_ports, max_connections, max_bytes_out } = section;
+        let HostsSection { ask, host_ports, max_connections, max_connections_per_minute, max_bytes_out } =
+            section;
         self.stricter(o, "network.ask", ask, |c| &mut c.network.ask, Ord::min);
         let most = max_connections.map(counted);
         self.stricter(o, "network.maxConnections", most, |c| &mut c.network.max_connections, fewer);
+        let most = max_connections_per_minute.map(counted);
+        let key = "network.maxConnectionsPerMinute";
+        self.stricter(o, key, most, |c| &mut c.network.max_connections_per_minute, fewer);
         let most = max_bytes_out.map(|size| Some(size.0));
         self.stricter(o, "network.maxBytesOut", most, |c| &mut c.network.max_bytes_out, fewer);
         let Some(wanted) = host_ports else { return };

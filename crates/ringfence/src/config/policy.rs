@@ -242,6 +242,7 @@ fn network(config: &SandboxConfig, inputs: &PolicyInputs<'_>) -> NetworkPolicy {
         ask: config.network.ask && !strict,
         host_ports: if strict { vec![] } else { config.network.host_ports.clone() },
         max_connections: config.network.max_connections,
+        max_connections_per_minute: config.network.max_connections_per_minute,
         max_bytes_out: config.network.max_bytes_out,
     }
 }

@@ -39,7 +39,7 @@ impl Supervisor<'_> {
         if !notif::is_valid(listener, notification.id) {
             return Answer::Continue;
         }
-        let datagrams = way.known_datagrams();
+        let datagrams = way.known_pairs();
         let written = match notification.nr {
             libc::SYS_getpeername => match datagrams.and_then(|datagrams| datagrams.peer(&socket)) {
                 Some(Some(address)) => write_address(tid, args[1], args[2], &address),

@@ -9,6 +9,7 @@
 //! waits is answered when the connection is there, or cannot be.
 
 mod answers;
+mod datagram_pairs;
 mod datagrams;
 mod names;
 mod on_host;
@@ -25,7 +26,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 
-use datagrams::Datagrams;
+use datagram_pairs::DatagramPairs;
+pub use datagrams::DatagramSocket;
 pub(super) use names::Names;
 use names::is_in_range;
 use on_host::OnHost;
@@ -63,6 +65,19 @@ pub struct Wanted {
     pub by_person: bool,
 }
 
+impl Wanted {
+    /// By whoever a refusal would name.
+    fn by(violation: &Violation, host: &Host, port: u16) -> Self {
+        Self {
+            host: host.clone(),
+            port,
+            program: violation.program.clone(),
+            pid: violation.pid,
+            by_person: false,
+        }
+    }
+}
+
 /// Why there is no connection.
 #[derive(Debug, Clone)]
 pub struct NoWay {
@@ -85,6 +100,12 @@ pub trait Outside: Send + Sync + Debug {
     /// Looks the host up and connects to it. Takes as long as it takes.
     fn dial(&self, wanted: &Wanted) -> Result<Box<dyn Upstream>, NoWay>;
 
+    /// The same of datagrams; nobody is asked about them.
+    fn decide_datagrams(&self, host: &Host, port: u16) -> Reach;
+
+    /// Carries datagrams between whoever inside sends to that socket and the host, from now on. Returns at once.
+    fn carry_datagrams(&self, wanted: &Wanted, inside: DatagramSocket);
+
     /// What came of connections since the last time.
     fn news(&self) -> Vec<Violation>;
 
@@ -106,7 +127,7 @@ pub(super) struct WayOut {
     sockets: OnceLock<Option<Sockets>>,
     /// Where the sandbox has no network of its own.
     on_host: Option<OnHost>,
-    datagrams: OnceLock<Option<Datagrams>>,
+    datagram_pairs: OnceLock<Option<DatagramPairs>>,
 }
 
 impl WayOut {
@@ -114,7 +135,7 @@ impl WayOut {
     pub(super) fn new(outside: Arc<dyn Outside>, is_shared: bool) -> Self {
         let names = Arc::new(Mutex::new(Names::new()));
         let on_host = is_shared.then(OnHost::default);
-        Self { outside, names, sockets: OnceLock::new(), on_host, datagrams: OnceLock::new() }
+        Self { outside, names, sockets: OnceLock::new(), on_host, datagram_pairs: OnceLock::new() }
     }
 
     pub(super) fn is_by_name(&self) -> bool {
@@ -135,14 +156,14 @@ impl WayOut {
         Arc::clone(&self.names)
     }
 
-    fn datagrams(&self, hearing: Hearing) -> Result<&Datagrams, Errno> {
-        let made = self.datagrams.get_or_init(|| Datagrams::new(hearing).ok());
+    fn datagram_pairs(&self, hearing: Hearing) -> Result<&DatagramPairs, Errno> {
+        let made = self.datagram_pairs.get_or_init(|| DatagramPairs::new(hearing).ok());
         made.as_ref().ok_or(Errno::NOBUFS)
     }
 
     /// Those that were made, if any was.
-    fn known_datagrams(&self) -> Option<&Datagrams> {
-        self.datagrams.get()?.as_ref()
+    fn known_pairs(&self) -> Option<&DatagramPairs> {
+        self.datagram_pairs.get()?.as_ref()
     }
 
     /// For whoever answers look-ups. What stands for them has to be there before somebody looks for a way to it.
@@ -158,8 +179,15 @@ impl WayOut {
         if let Some(on_host) = &self.on_host {
             return Ok(on_host);
         }
-        let sockets = self.sockets.get_or_init(|| Sockets::of(tid).ok()).as_ref();
-        sockets.map(|sockets| sockets as &dyn Meeting).ok_or(Errno::NETUNREACH)
+        self.own_sockets(tid).map(|sockets| sockets as &dyn Meeting)
+    }
+
+    /// Those in the sandbox's own network, where it has one.
+    fn own_sockets(&self, tid: i32) -> Result<&Sockets, Errno> {
+        if self.on_host.is_some() {
+            return Err(Errno::NETUNREACH);
+        }
+        self.sockets.get_or_init(|| Sockets::of(tid).ok()).as_ref().ok_or(Errno::NETUNREACH)
     }
 }
 
@@ -205,13 +233,7 @@ impl Outgoing {
     ) -> Result<Arc<Self>, Errno> {
         let waits = !rustix::fs::fcntl_getfl(&own)?.contains(OFlags::NONBLOCK);
         let violation = describe::violation(tid, denial(host, to.port(), None));
-        let wanted = Wanted {
-            host: host.clone(),
-            port: to.port(),
-            program: violation.program.clone(),
-            pid: violation.pid,
-            by_person: false,
-        };
+        let wanted = Wanted::by(&violation, host, to.port());
         let state = Mutex::new(State::Fresh(own));
         Ok(Arc::new(Self { way, wanted, violation, tid, to, address, state, waits }))
     }
@@ -324,11 +346,7 @@ impl Supervisor<'_> {
                 Ok(Answer::Deny(denial(&host, to.port(), None)))
             }
             Reach::Denied(rule) => Ok(Answer::Deny(denial(&host, to.port(), rule))),
-            Reach::DeniedPort(why) => {
-                let rule = Some((why, RuleSource::layer(RuleLayer::BuiltIn)));
-                let denial = Denial { reason: DenyReason::Unlisted, ..denial(&host, to.port(), rule) };
-                Ok(Answer::Deny(denial))
-            }
+            Reach::DeniedPort(why) => Ok(Answer::Deny(denial_of_port(&host, to.port(), why))),
         }
     }
 
@@ -345,17 +363,6 @@ impl Supervisor<'_> {
             self.outgoing = Outgoing::new(way, notification.tid, &host, own, (to, address)).ok();
         }
         super::network::refuse_address(Operation::Connect, to)
-    }
-
-    /// Refuses a datagram to an address, by the name that it stands for.
-    pub(super) fn refuse_datagram(&self, to: SocketAddr) -> Answer {
-        match self.way_out.as_ref().filter(|_| self.stands_for_a_name(to)).and_then(|way| way.host(to.ip())) {
-            Some(host) => {
-                let denial = denial(&host, to.port(), None);
-                Answer::Deny(Denial { operation: Operation::Send, access: Access::Write, ..denial })
-            }
-            None => super::network::refuse_address(Operation::Send, to),
-        }
     }
 
     fn go_out(
@@ -411,6 +418,11 @@ pub(super) fn dialling(work: impl FnOnce() + Send + 'static) -> Result<(), Errno
     const STACK: usize = 256 << 10;
     let builder = std::thread::Builder::new().name("dial".to_owned()).stack_size(STACK);
     builder.spawn(work).map(drop).map_err(|_| Errno::AGAIN)
+}
+
+fn denial_of_port(host: &Host, port: u16, why: String) -> Denial {
+    let rule = Some((why, RuleSource::layer(RuleLayer::BuiltIn)));
+    Denial { reason: DenyReason::Unlisted, ..denial(host, port, rule) }
 }
 
 fn denial(host: &Host, port: u16, rule: Option<(String, RuleSource)>) -> Denial {

@@ -55,13 +55,15 @@ const ACK: u8 = 0x10;
 /// The sockets of one sandbox.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    namespaces: Namespaces,
+    pub(super) namespaces: Namespaces,
     /// There as long as somebody is connecting to it: nobody's own server shall find its port taken.
     listeners: Mutex<HashMap<SocketAddr, Weak<Listening>>>,
     /// Addresses that were made the sandbox's own.
     own: Mutex<HashSet<IpAddr>>,
     fresh: Mutex<Vec<OwnedFd>>,
     fresh_v6: Mutex<Vec<OwnedFd>>,
+    /// Where datagrams are taken.
+    pub(super) datagrams: Mutex<HashSet<SocketAddr>>,
     /// Hears the beginnings of connections, and refuses them.
     raw: Option<OwnedFd>,
     /// The numbers that connections began with, by their ports inside.
@@ -112,6 +114,7 @@ impl Sockets {
         Ok(Self {
             namespaces,
             listeners: Mutex::default(),
+            datagrams: Mutex::default(),
             own: Mutex::default(),
             fresh: Mutex::default(),
             fresh_v6: Mutex::default(),
@@ -165,7 +168,7 @@ impl Sockets {
     }
 
     /// Makes the address one of the sandbox's own.
-    fn make_own(&self, address: IpAddr) -> Sys<()> {
+    pub(super) fn make_own(&self, address: IpAddr) -> Sys<()> {
         let is_own = match address {
             IpAddr::V4(ip) => is_in_range(ip) || ip.is_loopback(),
             IpAddr::V6(ip) => ip.is_loopback(),

@@ -15,7 +15,8 @@ fn decided(policy: &Policy, host: &str, port: u16) -> &'static str {
 
 const USER: &str = r#"{
   "allowedHosts": ["a.example", ".b.example:443", "host-port:5432"],
-  "network": { "ask": true, "host_ports": [6379], "maxConnections": 20, "max_bytes_out": "1G" },
+  "network": { "ask": true, "host_ports": [6379], "maxConnections": 20, "max_bytes_out": "1G",
+    "maxConnectionsPerMinute": 60 },
   "agents": { "x": { "allowedHosts": ["c.example"], "network": { "ask": false } } }
 }"#;
 
@@ -34,6 +35,7 @@ fn the_persons_layers_add_and_the_closest_word_counts() {
     }
     let network = &policy.network;
     assert_eq!((network.max_connections, network.max_bytes_out), (Some(20), Some(1 << 30)));
+    assert_eq!(network.max_connections_per_minute, Some(60));
     assert_eq!(network.host_ports, [5432, 6379]);
     let of_agent = world.policy_of(&world.load_agent("x"));
     assert_eq!(decided(&of_agent, "c.example", 443), "allowed");
@@ -72,9 +74,14 @@ fn a_project_takes_away_and_adds_nothing() {
     let ports = |text: &str| World::new().user(USER).project_says(text).policy().network.host_ports;
     assert_eq!(ports(r#"{ "network": { "hostPorts": [6379, 80] } }"#), [6379]);
     assert_eq!(ports(r#"{ "allowedHosts": ["a.example", "host-port:80"] }"#), [5432, 6379]);
-    let most = r#"{ "network": { "maxConnections": 30, "maxBytesOut": "1M" } }"#;
+    let most =
+        r#"{ "network": { "maxConnections": 30, "maxBytesOut": "1M", "maxConnectionsPerMinute": 6 } }"#;
     let network = World::new().user(USER).project_says(most).policy().network;
     assert_eq!((network.max_connections, network.max_bytes_out), (Some(20), Some(1 << 20)));
+    assert_eq!(network.max_connections_per_minute, Some(6));
+    let more = r#"{ "network": { "max_connections_per_minute": 600 } }"#;
+    let network = World::new().user(USER).project_says(more).policy().network;
+    assert_eq!(network.max_connections_per_minute, Some(60));
 }
 
 #[test]
