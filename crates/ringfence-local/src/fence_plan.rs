@@ -259,7 +259,10 @@ impl PlanInputs {
             landlock: Some((abi, view.landlock)),
             without_tcp: true,
             rlimits: self.limits.rlimits.clone(),
-            filter: seccomp::shared_program(shared, &NotifySet::everything()),
+            filter: seccomp::shared_program(
+                shared,
+                &NotifySet { datagrams: shared.by_name, ..NotifySet::everything() },
+            ),
             supervised: true,
             unsupervised_filter: spare.then(|| seccomp::shared_program(alone, &NotifySet::off())),
         };
