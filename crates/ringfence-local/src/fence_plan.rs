@@ -125,6 +125,8 @@ impl PlanInputs {
             && let Some(why) = no_way_out(launcher)
         {
             fence_plan.degraded.push(not_promised::no_way_out(why));
+        } else if launcher == Launcher::Landlock && self.policy.network.has_datagrams() {
+            fence_plan.degraded.push(not_promised::no_datagrams());
         }
         Ok(fence_plan)
     }
