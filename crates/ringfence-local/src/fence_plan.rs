@@ -125,6 +125,8 @@ impl PlanInputs {
             && let Some(why) = no_way_out(launcher)
         {
             fence_plan.degraded.push(not_promised::no_way_out(why));
+        } else if launcher == Launcher::Landlock && self.policy.network.has_datagrams() {
+            fence_plan.degraded.push(not_promised::no_datagrams());
         }
         Ok(fence_plan)
     }
@@ -259,7 +261,10 @@ impl PlanInputs {
             landlock: Some((abi, view.landlock)),
             without_tcp: true,
             rlimits: self.limits.rlimits.clone(),
-            filter: seccomp::shared_program(shared, &NotifySet::everything()),
+            filter: seccomp::shared_program(
+                shared,
+                &NotifySet { datagrams: shared.by_name, ..NotifySet::everything() },
+            ),
             supervised: true,
             unsupervised_filter: spare.then(|| seccomp::shared_program(alone, &NotifySet::off())),
         };

@@ -19,6 +19,14 @@ pub(crate) fn no_way_out(why: &str) -> Degradation {
     Degradation::new(Code::NoWayOut, format!("the hosts that are allowed cannot be reached: {why}"))
 }
 
+/// For a sandbox on the host's own network, with rules that allow datagrams.
+pub(crate) fn no_datagrams() -> Degradation {
+    Degradation::new(
+        Code::NoWayOut,
+        "rules with /udp allow connections but no datagrams: these leave from a network of the sandbox's own only",
+    )
+}
+
 pub(crate) fn files_uncounted() -> Degradation {
     Degradation::new(
         Code::FileLimit,

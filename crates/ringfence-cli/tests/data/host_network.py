@@ -115,6 +115,9 @@ def asks(server, question):
             s.sendto(query, (server, 53))
             answer, who = s.recvfrom(512)
             got.append((socket.inet_ntoa(answer[-4:]).startswith("198.18."), who))
+            s.sendto(query, (server, 53))
+            again, _, _, who = s.recvmsg(512)
+            got.append((again == answer, who))
     return got
 
 for line in sys.argv[1:]:

@@ -83,5 +83,5 @@ fn any_name_server_answers_and_seems_to_be_the_one_that_was_asked() {
     let server = Server::new();
     let room = room_on_host(&server);
     let Some((got, ran)) = tried(&room, "asks,192.0.2.53,x.test") else { return };
-    assert_eq!(got, "[(True, ('192.0.2.53', 53)), (True, ('192.0.2.53', 53))]", "{ran:?}");
+    assert_eq!(got, format!("[{}]", ["(True, ('192.0.2.53', 53))"; 4].join(", ")), "{ran:?}");
 }

@@ -54,6 +54,8 @@ pub struct NotifySet {
     /// Calls about sockets that a network of its own would answer: without one the supervisor listens for the caller, and
     /// says who is at the other end.
     pub hosts_network: bool,
+    /// Calls that receive and want to know from whom, where the supervisor makes what is taken for sockets for datagrams.
+    pub datagrams: bool,
     /// What the static program refuses and somebody will miss: the supervisor refuses it, and tells.
     pub refusals: bool,
 }
@@ -85,6 +87,7 @@ impl NotifySet {
             execs: false,
             handles: false,
             hosts_network: false,
+            datagrams: false,
             refusals: true,
         }
     }
@@ -101,6 +104,7 @@ impl NotifySet {
             execs: false,
             handles: false,
             hosts_network: false,
+            datagrams: false,
             refusals: false,
         }
     }
@@ -149,6 +153,7 @@ impl NotifySet {
             Group::SendMessage => matches!(self.sends, Sends::All),
             Group::Exec => self.execs,
             Group::HostsNetwork => self.hosts_network,
+            Group::Datagrams => self.datagrams,
         }
     }
 }
@@ -166,6 +171,7 @@ pub enum Group {
     Exec,
     Handle,
     HostsNetwork,
+    Datagrams,
 }
 
 /// A call, the tests that must all hold, and the group it belongs to.
@@ -241,7 +247,9 @@ const DIR_IS_CWD: &[Test] = &[Test::int_is(0, CWD)];
 /// `symlinkat` takes it second.
 const SECOND_IS_CWD: &[Test] = &[Test::int_is(1, CWD)];
 
-use Group::{Attribute, Change, Connect, Exec, Handle, HostsNetwork, Name, Read, SendMessage, SendTo};
+use Group::{
+    Attribute, Change, Connect, Datagrams, Exec, Handle, HostsNetwork, Name, Read, SendMessage, SendTo,
+};
 
 const TABLE: &[Entry] = &[
     // Opens. The flags of openat2 lie behind a pointer, so all of it is sent; few programs use it.
@@ -320,7 +328,8 @@ const TABLE: &[Entry] = &[
     entry(HostsNetwork, call!(getpeername), ALWAYS),
     entry(HostsNetwork, call!(getsockname), ALWAYS),
     entry(HostsNetwork, call!(getsockopt), &[Test::int_is(1, SOCKET), Test::int_is(2, ERROR)]),
-    entry(HostsNetwork, call!(recvfrom), &[Test::not_null(4)]),
+    entry(Datagrams, call!(recvfrom), &[Test::not_null(4)]),
+    entry(Datagrams, call!(recvmsg), ALWAYS),
     // Programs.
     entry(Exec, call!(execve), ALWAYS),
     entry(Exec, call!(execveat), ALWAYS),

@@ -95,7 +95,7 @@ fn tables() -> Vec<Table> {
         ("writes", NotifySet::writes(), (75, 11.0)),
         ("off", NotifySet::off(), (8, 6.0)),
         ("connections", NotifySet::connections(), (20, 8.0)),
-        ("everything", NotifySet::everything(), (105, 11.0)),
+        ("everything", NotifySet { datagrams: true, ..NotifySet::everything() }, (105, 11.0)),
         ("all", NotifySet { sends: Sends::All, execs: true, ..NotifySet::full() }, (75, 11.0)),
         ("cwd", NotifySet { all_names: false, ..NotifySet::writes() }, (75, 11.0)),
     ];

@@ -203,7 +203,8 @@ impl Call {
             | libc::SYS_getpeername
             | libc::SYS_getsockname
             | libc::SYS_getsockopt
-            | libc::SYS_recvfrom => Self::HostsNetwork,
+            | libc::SYS_recvfrom
+            | libc::SYS_recvmsg => Self::HostsNetwork,
             libc::SYS_pidfd_open
             | libc::SYS_sched_setaffinity
             | libc::SYS_sched_setscheduler

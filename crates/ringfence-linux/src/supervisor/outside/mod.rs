@@ -13,6 +13,7 @@ mod datagram_pairs;
 mod datagrams;
 mod names;
 mod on_host;
+mod receiving;
 mod sockets;
 
 use std::fmt::Debug;
