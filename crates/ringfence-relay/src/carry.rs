@@ -18,7 +18,7 @@ use crate::proxy::Proxy;
 use crate::pump::{Flow, Stop, pump};
 use crate::relay::{Decision, Shared, Slot, Wanted};
 use crate::requests::Requests;
-use crate::socket::Socket;
+use crate::socket::{Peer, Socket};
 use crate::stream::Stream;
 
 /// How much of a name that the program chose is shown.
@@ -116,7 +116,9 @@ impl Drop for Connection {
 
 pub(crate) async fn carry(shared: Arc<Shared>, inside: OwnedFd, upstream: Upstream) {
     let (connection, socket) = Connection::new(shared, upstream);
-    let (inside, outside) = match (Socket::new(inside), Socket::new(socket)) {
+    let is_near = connection.address.is_some_and(|address| address.ip().is_loopback());
+    let peer = if is_near { Peer::Near } else { Peer::Far };
+    let (inside, outside) = match (Socket::new(inside, Peer::Near), Socket::new(socket, peer)) {
         (Ok(inside), Ok(outside)) => (Arc::new(inside), Arc::new(outside)),
         (Err(error), _) | (_, Err(error)) => {
             return connection.end_with(Outcome::Failed(error.to_string()));

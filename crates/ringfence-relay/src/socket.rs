@@ -13,6 +13,18 @@ use tokio::net::{TcpStream, UnixStream};
 /// When a peer that went away without a word is asked after.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
+/// What waits in a socket whose peer is on this machine. More of it leaves the processors' caches before it is moved on:
+/// measured, a byte then costs half as much again.
+const NEAR_BUFFER: usize = 128 * 1024;
+
+/// Where a socket's peer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Near,
+    /// The kernel finds out how much is on its way.
+    Far,
+}
+
 /// A connected stream socket.
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -29,7 +41,7 @@ macro_rules! either {
 }
 
 impl Socket {
-    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(fd: OwnedFd, peer: Peer) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         let domain = sockopt::socket_domain(&fd)?;
         if domain == AddressFamily::UNIX {
@@ -38,6 +50,10 @@ impl Socket {
         sockopt::set_tcp_nodelay(&fd, true)?;
         sockopt::set_socket_keepalive(&fd, true)?;
         sockopt::set_tcp_keepidle(&fd, KEEPALIVE)?;
+        if peer == Peer::Near {
+            sockopt::set_socket_recv_buffer_size(&fd, NEAR_BUFFER)?;
+            sockopt::set_socket_send_buffer_size(&fd, NEAR_BUFFER)?;
+        }
         TcpStream::from_std(fd.into()).map(Self::Tcp)
     }
 
