@@ -36,6 +36,7 @@ mod suite {
     #[cfg(all(feature = "mcp", target_os = "linux"))]
     pub(crate) mod fence_git;
     pub(crate) mod fence_grants;
+    mod fence_inspected;
     pub(crate) mod fence_invisible;
     mod fence_network;
     pub(crate) mod fence_nursery;

@@ -63,7 +63,7 @@ impl Server {
 }
 
 /// A room with a resolver of its own, for which `*.test` is at these addresses, and rules.
-fn room(launcher: Launcher, addresses: &str, rules: &[String]) -> Room {
+pub(crate) fn room(launcher: Launcher, addresses: &str, rules: &[String]) -> Room {
     let mut room = Room::on(launcher);
     let bin = room.home.join("bin");
     std::fs::create_dir(&bin).unwrap();
