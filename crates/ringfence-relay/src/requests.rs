@@ -1,11 +1,12 @@
 //! Requests, judged one by one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, IF_RANGE,
-    RANGE, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName,
+    IF_RANGE, RANGE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -23,6 +24,10 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Failure>;
 
 /// How much of a name or path that the program chose is shown.
 const LONGEST_SHOWN: usize = 100;
+
+/// Headers by which servers take a request for one with another method or path.
+const OTHERWISE: [&str; 5] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
 
 /// What holds for all requests of a connection.
 pub(crate) struct Requests {
@@ -103,6 +108,10 @@ impl Requests {
             }
             (Some(encoding), None) if encoding.as_bytes().eq_ignore_ascii_case(b"chunked") => {}
             (Some(_), _) => return refuse(format!("a request to {to} in an unusual encoding")),
+        }
+        let otherwise = OTHERWISE.into_iter().find(|name| request.headers().contains_key(*name));
+        if let Some(name) = otherwise.filter(|_| self.connection.inspect.is_some()) {
+            return refuse(format!("a request to {to} with {name}, by which it would be another one"));
         }
         if self.inspect(request).is_err() {
             let allowed = self.connection.inspect.as_deref().unwrap_or_default();
@@ -192,6 +201,29 @@ impl Requests {
         }
         response.map(|body| Scrubbed::new(body, scrub.clone()).map_err(Failure::from).boxed_unsync())
     }
+}
+
+/// Takes what comes with a request that is refused, within limits: whoever is cut off while it speaks may not listen to
+/// the answer. One that waits to be told whether it shall speak is not.
+pub(crate) async fn hear_out(request: Request<Incoming>) {
+    const MOST: usize = 1024 * 1024;
+    const LONGEST: Duration = Duration::from_secs(2);
+    if request.headers().contains_key(EXPECT) {
+        return;
+    }
+    let mut body = request.into_body();
+    let mut left = MOST;
+    let all = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+        }
+    };
+    // What is late is not waited for.
+    let _ = tokio::time::timeout(LONGEST, all).await;
 }
 
 fn answer(status: StatusCode, text: String) -> Response<Body> {

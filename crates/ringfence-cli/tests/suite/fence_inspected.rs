@@ -12,6 +12,8 @@ use serde_json::json;
 
 use crate::suite::fence_network;
 use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher};
+#[cfg(feature = "mcp")]
+use crate::suite::mcp::{Agent, call};
 use crate::suite::support::Room;
 
 const HOST: &str = include_str!("../data/inspected_host.js");
@@ -505,4 +507,23 @@ fn a_credential_that_is_not_there_is_said_before_anything_runs() {
     let ran = room.fenced("cat secret-key; echo $KEY");
     assert!(!ran.stdout.contains("the-secret") && ran.stdout.starts_with("ringfence"), "{ran:?}");
     assert!(ran.resources().contains(&file.to_str().unwrap()), "{ran:?}");
+}
+
+#[cfg(feature = "mcp")]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_of_the_protocol_is_told_what_passes_and_has_no_credential() {
+    let site = Site::new();
+    let room = site.room(Launcher::Native, &site.rules());
+    if !site.is_reached(&room) {
+        return;
+    }
+    let client = Agent::default().connect(&room).await;
+    let line = format!("env; curl -sS https://a.test:{port}/v1/x https://a.test:{port}/v2", port = site.port);
+    let ran = call(&client, "bash", json!({ "command": line })).await.to_string();
+    assert!(ran.contains("\\\"method\\\":\\\"GET\\\"") && ran.contains("/v2 is not among"), "{ran}");
+    let status = call(&client, "sandbox_status", json!({})).await.to_string();
+    assert!(status.contains(&format!("a.test:{} (GET of /v1/**)", site.port)), "{status}");
+    assert!(!ran.contains(PART) && !status.contains(PART), "{ran} {status}");
+    assert!(site.heard().contains(&format!("/v1/x | Bearer {SECRET}")), "{}", site.heard());
+    client.cancel().await.unwrap();
 }

@@ -156,6 +156,11 @@ fn requests_are_judged_by_method_and_path() {
         ("GET /v1/%2e%2e/v2 HTTP/1.1\r\nHost: a.example\r\n\r\n", "not among"),
         ("GET /v1/x HTTP/1.1\r\nHost: b.example\r\n\r\n", "meant for b.example"),
         ("GET http://a.example/v1/x HTTP/1.1\r\nHost: a.example\r\n\r\n", "another scheme"),
+        (
+            "GET /v1/x HTTP/1.1\r\nHost: a.example\r\nX-HTTP-Method-Override: DELETE\r\n\r\n",
+            "with x-http-method-override",
+        ),
+        ("GET /v1/x HTTP/1.1\r\nHost: a.example\r\nX-Original-URL: /v2\r\n\r\n", "with x-original-url"),
     ] {
         let site = site(get_only(&["/v1/**"], secret()), &[b"http/1.1"]);
         let (seen, got) = site.exchange(request, &[]);

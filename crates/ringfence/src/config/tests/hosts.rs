@@ -145,6 +145,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (r#""a b""#, "not the name of a host"),
         (r#""host-port:x""#, "host-port:5432"),
         (r#"{ "host": "a.example", "method": [] }"#, "is not a known key"),
+        (r#"{ "host": "a.example:443/udp", "methods": ["GET"] }"#, "datagrams are not looked into"),
         (r#"{ "host": "a.example", "credential": { "header": "A", "value": "abc" } }"#, "names no variable"),
     ] {
         let text = format!("{{\n  \"allowedHosts\": [\n    \"ok.example\",\n    {entry}\n  ]\n}}");
