@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ringfence_model::{
-    Error, ErrorKind, Limits, PathPattern, PathRule, Policy, Result, RuleLayer, RuleSource,
+    CredentialSource, Error, ErrorKind, Limits, NetworkPolicy, PathPattern, PathRule, Policy, Result,
+    RuleLayer, RuleSource,
 };
 
 use crate::git;
@@ -64,6 +65,11 @@ pub(crate) fn complete_for(system: &System, mut policy: Policy, project: &Path, 
     for path in system.secrets {
         add(&mut fs.deny, PathRule::built_in(*path));
     }
+    for path in credential_files(&policy.network, host) {
+        for path in [canonical_or_same(&path), path] {
+            add(&mut fs.deny, PathRule::new(path, detected("credential of a host")));
+        }
+    }
 
     let shown: Vec<&Path> = visible.iter().map(PathBuf::as_path).collect();
     let mut opened = Vec::new();
@@ -102,11 +108,6 @@ pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Res
         )
         .hint("remove allowNetwork, or use a provider with a network"));
     }
-    if let Some(rule) = policy.network.allowed_hosts.iter().find(|rule| rule.inspect.is_some()) {
-        let message = format!("allowedHosts: what is said to {rule} cannot be looked at yet");
-        return Err(Error::new(ErrorKind::SandboxDenied, message)
-            .hint("allow the host without methods, paths and credential, or not at all"));
-    }
     refuse_write_quotas(&policy.limits)?;
     refuse_too_little_memory(&policy.limits)?;
     if cwd.parent().is_none() {
@@ -120,6 +121,36 @@ pub(crate) fn refuse_what_cannot_be_enforced(policy: &Policy, cwd: &Path) -> Res
             .hint("start in the project's own directory, or name it with --project"));
     }
     Ok(())
+}
+
+/// Where nothing leads out, no request is looked into, and no credential kept from whoever has it already.
+pub(crate) fn refuse_inspection(policy: &Policy) -> Result<()> {
+    match policy.network.allowed_hosts.iter().find(|rule| rule.inspect.is_some()) {
+        Some(rule) => {
+            let message = format!("allowedHosts: what is said to {rule} cannot be looked at on this system");
+            Err(Error::new(ErrorKind::SandboxDenied, message)
+                .hint("allow the host without methods, paths and credential, or not at all"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Files that hold a credential are kept from commands wherever they are.
+fn credential_files(network: &NetworkPolicy, host: &Host) -> Vec<PathBuf> {
+    let inspects = network.allowed_hosts.iter().filter_map(|rule| rule.inspect.as_ref());
+    let sources =
+        inspects.filter_map(|inspect| inspect.credential.as_ref()).map(|credential| &credential.from);
+    sources
+        .filter_map(|source| match source {
+            CredentialSource::File(path) => Some(expanded(path, host)),
+            CredentialSource::Variables(_) | CredentialSource::Command(_) => None,
+        })
+        .collect()
+}
+
+/// With the home directory in the place of `~`.
+pub(crate) fn expanded(path: &Path, host: &Host) -> PathBuf {
+    path.strip_prefix("~").map_or_else(|_| path.to_owned(), |below| host.home.join(below))
 }
 
 /// With so little a program ends before its first instruction, and nobody can say why.

@@ -31,9 +31,9 @@ use crate::asker::Asker;
 use crate::capture::Capture;
 use crate::command;
 use crate::complete::{self, Completed};
-use crate::environment;
 use crate::fence_plan::{PlanInputs, Ready};
 use crate::host::{Host, canonical_or_same};
+use crate::inspection::Inspection;
 use crate::launcher::{self, LaunchOptions, Launcher};
 use crate::limit_violations::{self, End};
 use crate::limits::{Gauge, LimitPlan, Seen};
@@ -81,8 +81,9 @@ impl LocalFence {
         scan::add_rules(&mut policy.filesystem, &found);
         crate::git::protect_named(&mut policy.filesystem, &found, &host.home);
         let limits = LimitPlan::new(&policy.limits, &host.home);
-        let inputs =
-            PlanInputs { host, cwd, policy, users, found, precision, limits, options: launch_options };
+        let inspection = Inspection::of(&policy, &host)?;
+        let options = launch_options;
+        let inputs = PlanInputs { host, cwd, policy, users, found, precision, limits, inspection, options };
         let selection = Selection::new(&inputs, &prefork::one::build)?;
         Ok(Self { inputs, selection, vanished: Mutex::default() })
     }
@@ -171,11 +172,11 @@ impl LocalFence {
         events: EventSink<'_>,
     ) -> Result<ExecResult> {
         let Attempt { selected, asker, started, passed, launch_failed } = attempt;
-        let PlanInputs { host, policy, cwd, .. } = &self.inputs;
+        let PlanInputs { policy, cwd, .. } = &self.inputs;
         let ready = selected.fence_plan.ready(&self.inputs)?;
         let cwd = request.cwd.as_ref().map_or_else(|| cwd.clone(), |cwd| canonical_or_same(cwd));
         ready.refuse_unseen(&cwd)?;
-        let env = environment::build(policy, host, &ready.places(host), &cwd, &request.env);
+        let env = ready.environment(&self.inputs, &cwd, &request.env);
         // Lifted out of the way of the numbers that the command gets.
         let given = match streams {
             Streams::Terminal(terminal) => given(terminal)?,
@@ -439,8 +440,10 @@ impl Run<'_> {
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
         let reporter = if is_shell { Reporter::each_time(&report) } else { Reporter::new(&report) };
         let has_way_out = self.selected.fence_plan.launcher.can_have_way_out();
-        let outside =
-            has_way_out.then(|| way_out::of(policy, &self.inputs.host, self.asker.is_some())).flatten();
+        let PlanInputs { host, inspection, .. } = self.inputs;
+        let outside = has_way_out
+            .then(|| way_out::of(policy, host, inspection.as_ref(), self.asker.is_some()))
+            .flatten();
         let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &reporter).reaching(outside);
         let wake = self.asker.as_deref().map(Asker::wake);
         let traps = Traps::new(&plan.traps, &policy.filesystem, &reporter);

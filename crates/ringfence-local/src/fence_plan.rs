@@ -4,7 +4,8 @@
 //! run of that.
 
 use std::borrow::Cow;
-use std::ffi::CString;
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,16 +22,17 @@ use ringfence_model::{
 use rustix::fs::{Mode, OFlags};
 
 use crate::bwrap;
-use crate::environment::Places;
+use crate::environment::{self, Places};
 use crate::helper::Helper;
 use crate::host::Host;
 use crate::host_view::{self, OwnDirectory};
+use crate::inspection::Inspection;
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
 use crate::limits::LimitPlan;
 use crate::not_promised;
 use crate::scan::{self, Found};
 use crate::synthetic_etc::Users;
-use crate::view::{self, Rooms, View};
+use crate::view::{self, Files, Rooms, View};
 
 /// What a machine of its own calls itself.
 const HOSTNAME: &str = "ringfence";
@@ -46,6 +48,8 @@ pub(crate) struct PlanInputs {
     pub(crate) found: Found,
     pub(crate) precision: Precision,
     pub(crate) limits: LimitPlan,
+    /// Where requests to hosts are looked into.
+    pub(crate) inspection: Option<Inspection>,
     pub(crate) options: LaunchOptions,
 }
 
@@ -183,9 +187,13 @@ impl PlanInputs {
     /// root can read there is looked for and masked.
     fn view(&self, launcher: Launcher, head_start: HeadStart<'_>) -> Result<(View, Option<Arc<Idmapped>>)> {
         let fs = &self.policy.filesystem;
-        let replaced = self.users.replaced(fs, &self.host.home, HOSTNAME, self.policy.network.is_by_name());
+        let mut replaced =
+            self.users.replaced(fs, &self.host.home, HOSTNAME, self.policy.network.is_by_name());
+        let inspection = self.inspection.as_ref();
+        replaced.extend(inspection.iter().flat_map(|inspection| inspection.replaced()).cloned());
+        let files = Files { replaced: &replaced, own: inspection.map_or(&[], Inspection::own_files) };
         let mut rooms =
-            Rooms::new(fs, &replaced, &|place| self.limits.room(place), self.precision != Precision::Off)?;
+            Rooms::new(fs, &files, &|place| self.limits.room(place), self.precision != Precision::Off)?;
         // The one file of it that somebody wants would be refused with the others.
         let translated = launcher == Launcher::Native
             && rustix::process::geteuid().is_root()
@@ -451,6 +459,23 @@ impl Ready<'_> {
             }
             (None, _) => Places::usual(host),
         }
+    }
+
+    /// The environment of a command in `cwd`, with the call's own variables.
+    pub(crate) fn environment(
+        &self,
+        inputs: &PlanInputs,
+        cwd: &Path,
+        call: &BTreeMap<String, String>,
+    ) -> BTreeMap<OsString, OsString> {
+        let PlanInputs { policy, host, inspection, .. } = inputs;
+        let mut env = environment::build(policy, host, &self.places(host), cwd, call);
+        if let Some(inspection) = inspection {
+            let has_files = matches!(self.fence_plan.launcher, Launcher::Native | Launcher::Bwrap);
+            let is_said = |name: &str| policy.environment.set.contains_key(name) || call.contains_key(name);
+            inspection.furnish(&mut env, has_files, is_said);
+        }
+        env
     }
 
     pub(crate) fn launch(

@@ -28,6 +28,8 @@ pub mod host;
 #[cfg(target_os = "linux")]
 mod host_view;
 #[cfg(target_os = "linux")]
+mod inspection;
+#[cfg(target_os = "linux")]
 pub mod launcher;
 pub mod limit_violations;
 #[cfg(target_os = "linux")]
@@ -40,6 +42,7 @@ mod not_promised;
 pub mod offload;
 mod own_directory;
 pub mod platform;
+pub mod printed;
 pub mod prompt;
 #[cfg(target_os = "linux")]
 pub mod provider;

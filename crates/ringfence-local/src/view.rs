@@ -50,7 +50,16 @@ type Nodes = BTreeMap<OsString, Node>;
 /// Lays out the view. `cwd` must be visible in it. With a supervisor, writes to protected names in private
 /// directories are refused by it; without one, such names are occupied by files that can't be written.
 pub fn lay_out(fs: &Filesystem, found: &Found, cwd: &Path, supervised: bool) -> Result<View> {
-    Rooms::new(fs, &[], &|_| None, supervised)?.finish(fs, found, cwd)
+    Rooms::new(fs, &Files::default(), &|_| None, supervised)?.finish(fs, found, cwd)
+}
+
+/// Files of ours that are shown.
+#[derive(Debug, Default)]
+pub(crate) struct Files<'a> {
+    /// In the place of the host's, where that is shown.
+    pub(crate) replaced: &'a [Replaced],
+    /// In directories that are the sandbox's own.
+    pub(crate) own: &'a [Replaced],
 }
 
 /// A view in which everything is shown and made that will be, and nothing is covered yet.
@@ -65,7 +74,7 @@ impl Rooms {
     /// `size` says how much a private directory may hold.
     pub(crate) fn new(
         fs: &Filesystem,
-        replaced: &[Replaced],
+        files: &Files<'_>,
         size: &dyn Fn(&Path) -> Option<u64>,
         supervised: bool,
     ) -> Result<Self> {
@@ -88,8 +97,14 @@ impl Rooms {
             view.place(&mut placed, Path::new(path), *node, size)?;
         }
         view.hide_siblings(&placed)?;
-        for (path, content) in replaced {
+        for (path, content) in files.replaced {
             if matches!(nearest(&placed, path), Some((_, Node::ReadOnly))) {
+                view.mounts.push(MountStep::Replace { target: c_path(path)?, content: content.clone() });
+            }
+        }
+        for (path, content) in files.own {
+            if let outer @ Some((_, Node::Private)) = nearest(&placed, path) {
+                view.mountpoint(outer, path, Kind::File)?;
                 view.mounts.push(MountStep::Replace { target: c_path(path)?, content: content.clone() });
             }
         }

@@ -7,16 +7,21 @@ use std::time::Duration;
 
 use ringfence_linux::supervisor::{DatagramSocket, NoWay, Outside, Reach, Upstream, Wanted};
 use ringfence_model::{
-    Access, Connection, Filesystem, Host as Reached, LockExt as _, Operation, PathOutcome, Policy, Violation,
-    ViolationKind,
+    Connection, Filesystem, Host as Reached, LockExt as _, Operation, Policy, Violation, ViolationKind,
 };
 use ringfence_relay::{Closed, Decision, End, Events, HostProxy, Outcome, Refused, Relay, Settings};
 use rustix::io::Errno;
 
 use crate::host::Host;
+use crate::inspection::{Inspection, TRUSTED, is_out_of_reach};
 
 /// None where policy lets nobody out, and no person does.
-pub(crate) fn of(policy: &Policy, host: &Host, is_asked: bool) -> Option<Arc<dyn Outside>> {
+pub(crate) fn of(
+    policy: &Policy,
+    host: &Host,
+    inspection: Option<&Inspection>,
+    is_asked: bool,
+) -> Option<Arc<dyn Outside>> {
     let Policy { network: policy, filesystem, .. } = policy;
     if !policy.is_by_name() && !is_asked {
         return None;
@@ -26,6 +31,13 @@ pub(crate) fn of(policy: &Policy, host: &Host, is_asked: bool) -> Option<Arc<dyn
     if let Some(resolver) = resolver(host, filesystem) {
         settings.resolver = resolver;
     }
+    if let Some(inspection) = inspection {
+        inspection.tell(&mut settings);
+        // As every program of the person's that is told so.
+        let named = host.variable(TRUSTED).map(PathBuf::from);
+        let named = named.filter(|file| file.is_absolute() && file.is_file());
+        settings.roots.splice(..0, named.filter(|file| is_out_of_reach(filesystem, file)));
+    }
     let news = Arc::new(News::default());
     let relay = Relay::new(settings, Arc::clone(&news) as Arc<dyn Events>);
     Some(Arc::new(ByName { is_by_name: policy.is_by_name(), relay: Mutex::new(Some(relay)), news }))
@@ -34,11 +46,7 @@ pub(crate) fn of(policy: &Policy, host: &Host, is_asked: bool) -> Option<Arc<dyn
 /// The one that the person's own programs would run, unless somebody inside could have made it.
 fn resolver(host: &Host, filesystem: &Filesystem) -> Option<PathBuf> {
     let found = host.path.iter().filter_map(|directory| directory.join("getent").canonicalize().ok());
-    let is_safe = |program: &PathBuf| {
-        let all = program.ancestors();
-        all.into_iter().all(|path| filesystem.decide(path, Access::Write).outcome != PathOutcome::Allowed)
-    };
-    found.filter(|program| program.is_file()).find(is_safe)
+    found.filter(|program| program.is_file()).find(|program| is_out_of_reach(filesystem, program))
 }
 
 /// As programs on the host are told of it.
@@ -191,12 +199,15 @@ impl Events for News {
     }
 
     fn refused(&self, refused: &Refused) {
-        let resource = refused.named.clone().unwrap_or_else(|| refused.host.with_port(refused.port));
+        let host = refused.host.with_port(refused.port);
+        let resource = refused.named.clone().unwrap_or_else(|| host.clone());
         self.add(Violation {
             program: refused.program.clone(),
             pid: refused.pid,
             time_ms: ringfence_model::now_ms(),
-            message: format!("connect to {resource}: {}", refused.why),
+            message: format!("connect to {host}: {}", refused.why),
+            rule: refused.rule.as_ref().map(ToString::to_string),
+            rule_source: refused.rule.as_ref().map(|rule| rule.source.clone()),
             ..Violation::new(ViolationKind::NetworkViolation, Operation::Connect, resource)
         });
     }

@@ -213,7 +213,11 @@ impl Session {
 
 /// The hosts that may be reached, in words.
 fn by_name(hosts: &NetworkPolicy) -> String {
-    let named: Vec<String> = hosts.allowed_hosts.iter().map(ToString::to_string).collect();
+    let named = hosts.allowed_hosts.iter().map(|rule| match &rule.inspect {
+        None => rule.to_string(),
+        Some(passes) => format!("{rule} ({passes})"),
+    });
+    let named: Vec<String> = named.collect();
     let ports: Vec<String> = hosts.host_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let reached = [named, ports].concat().join(", ");
     match (reached.is_empty(), hosts.ask) {

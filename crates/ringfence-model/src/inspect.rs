@@ -43,6 +43,20 @@ impl Inspect {
     }
 }
 
+impl std::fmt::Display for Inspect {
+    /// What passes: `GET, HEAD of /repos/**`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.methods.as_slice() {
+            [] => f.write_str("any method")?,
+            methods => f.write_str(&methods.join(", "))?,
+        }
+        match self.paths.as_slice() {
+            [] => Ok(()),
+            paths => write!(f, " of {}", paths.join(", ")),
+        }
+    }
+}
+
 /// A header of each request, and where its value comes from. The value itself is never here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "WrittenCredential", into = "WrittenCredential")]
@@ -94,7 +108,9 @@ impl TryFrom<WrittenCredential> for Credential {
             return Err(format!("`{}` is not the name of a header", header.escape_debug()));
         }
         let from = match (value, file, command) {
-            (Some(value), None, None) if names_variable(&value) => CredentialSource::Variables(value),
+            (Some(value), None, None) if !variables_in(&value).is_empty() => {
+                CredentialSource::Variables(value)
+            }
             (Some(_), None, None) => {
                 return Err("`value` names no variable; a secret stays out of this file: write `$NAME`, \
                             `file` or `command`"
@@ -129,6 +145,55 @@ impl From<Credential> for WrittenCredential {
     }
 }
 
+/// The names of the variables in a text: `$NAME`.
+#[must_use]
+pub fn variables_in(text: &str) -> Vec<&str> {
+    pieces(text).filter_map(Piece::variable).collect()
+}
+
+/// The text with each variable's value in its place; an error is the first that has none.
+pub fn with_variables(text: &str, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let values = pieces(text).map(|piece| match piece {
+        Piece::Text(text) => Ok(text.to_owned()),
+        Piece::Variable(name) => value(name).ok_or_else(|| name.to_owned()),
+    });
+    values.collect()
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Variable(&'a str),
+}
+
+impl<'a> Piece<'a> {
+    fn variable(self) -> Option<&'a str> {
+        match self {
+            Self::Variable(name) => Some(name),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let begins = |at: &usize| rest[at + 1..].starts_with(|c: char| is_part(c) && !c.is_ascii_digit());
+        let first = rest.match_indices('$').map(|(at, _)| at).find(begins);
+        let (piece, after) = match first {
+            _ if rest.is_empty() => return None,
+            Some(0) => {
+                let end = rest[1..].find(|c| !is_part(c)).map_or(rest.len(), |end| end + 1);
+                (Piece::Variable(&rest[1..end]), &rest[end..])
+            }
+            Some(at) => (Piece::Text(&rest[..at]), &rest[at..]),
+            None => (Piece::Text(rest), ""),
+        };
+        rest = after;
+        Some(piece)
+    })
+}
+
 impl JsonSchema for Credential {
     fn schema_name() -> Cow<'static, str> {
         "Credential".into()
@@ -150,10 +215,6 @@ fn is_path(text: &str) -> bool {
 fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn names_variable(text: &str) -> bool {
-    text.split('$').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
 }
 
 #[cfg(test)]
@@ -184,6 +245,31 @@ mod tests {
             let error = serde_json::from_value::<Credential>(written).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn variables_are_found_and_put_in() {
+        let value = |name: &str| (name != "NONE").then(|| format!("<{name}>"));
+        for (text, names, want) in [
+            ("Bearer $A", &["A"][..], Ok("Bearer <A>")),
+            ("$A:$B_1.x", &["A", "B_1"], Ok("<A>:<B_1>.x")),
+            ("$5 $ $$A", &["A"], Ok("$5 $ $<A>")),
+            ("x$NONE", &["NONE"], Err("NONE")),
+        ] {
+            assert_eq!(variables_in(text), names);
+            assert_eq!(with_variables(text, value).as_deref().map_err(String::as_str), want);
+        }
+    }
+
+    #[test]
+    fn what_passes_is_said() {
+        let inspect = |methods: &[&str], paths: &[&str]| {
+            let own = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+            Inspect { methods: own(methods), paths: own(paths), credential: None }.to_string()
+        };
+        assert_eq!(inspect(&["GET", "HEAD"], &["/a/**"]), "GET, HEAD of /a/**");
+        assert_eq!(inspect(&[], &["/a", "/b"]), "any method of /a, /b");
+        assert_eq!(inspect(&["GET"], &[]), "GET");
     }
 
     #[test]

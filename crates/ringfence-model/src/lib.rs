@@ -50,7 +50,7 @@ pub use exec::{
     now_ms, shell_word,
 };
 pub use grant::{Decision, Grant, GrantScope};
-pub use inspect::{Credential, CredentialSource, Inspect};
+pub use inspect::{Credential, CredentialSource, Inspect, variables_in, with_variables};
 pub use limits::Limits;
 #[doc(hidden)]
 pub use nearest::closest;

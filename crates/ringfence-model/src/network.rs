@@ -199,7 +199,9 @@ impl HostRule {
             && (self.udp || !other.udp)
     }
 
-    fn covers(&self, host: &Host, port: u16) -> bool {
+    /// Whether it is about that port of that host.
+    #[must_use]
+    pub fn covers(&self, host: &Host, port: u16) -> bool {
         self.host.covers(host) && self.port.is_none_or(|own| own == port)
     }
 }
@@ -384,6 +386,14 @@ impl NetworkPolicy {
             None if self.ask => HostDecision::Ask,
             None => HostDecision::Denied(None),
         }
+    }
+
+    /// The rules by which requests to that port of that host are looked into: each that is about it, also when a wider
+    /// one that is not inspected allows it too.
+    #[must_use]
+    pub fn inspected(&self, host: &Host, port: u16) -> Vec<&HostRule> {
+        let is_inspected = |rule: &&HostRule| rule.inspect.is_some() && rule.covers(host, port);
+        self.allowed_hosts.iter().filter(is_inspected).collect()
     }
 
     /// Why an address that `host` led to may not be connected to, if so. `rule` allowed the host; none when a person

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ringfence_model::{Host, LockExt as _, visible_within};
+use ringfence_model::{Host, HostRule, LockExt as _, visible_within};
 use tokio::time::timeout;
 
 use crate::dial::Upstream;
@@ -23,6 +23,8 @@ use crate::stream::Stream;
 
 /// How much of a name that the program chose is shown.
 const LONGEST_SHOWN: usize = 100;
+/// The same of a method, a host and a path together.
+const LONGEST_NAMED: usize = 500;
 
 /// What is known of a connection. Its end is told when it is dropped.
 pub(crate) struct Connection {
@@ -77,12 +79,17 @@ impl Connection {
     }
 
     pub(crate) fn refuse(&self, named: Option<&str>, why: String) {
+        self.refuse_by(None, named, why);
+    }
+
+    pub(crate) fn refuse_by(&self, rule: Option<HostRule>, named: Option<&str>, why: String) {
         self.shared.events.refused(&Refused {
             host: self.wanted.host.clone(),
             port: self.wanted.port,
-            named: named.map(|named| visible_within(named, LONGEST_SHOWN)),
+            named: named.map(|named| visible_within(named, LONGEST_NAMED)),
             program: self.wanted.program.clone(),
             pid: self.wanted.pid,
+            rule,
             why,
         });
         self.end_with(Outcome::Refused);

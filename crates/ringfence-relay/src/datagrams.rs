@@ -142,6 +142,7 @@ async fn one_sender(
                     program: wanted.program,
                     pid: wanted.pid,
                     why: error.to_string(),
+                    rule: None,
                 });
             }
             // It hears it for what it said so far and what it says meanwhile.

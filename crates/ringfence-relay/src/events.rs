@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ringfence_model::Host;
+use ringfence_model::{Host, HostRule};
 
 /// Who wants to know. Called from the relay's own thread, which carries nothing meanwhile: be quick.
 pub trait Events: Send + Sync {
@@ -77,10 +77,12 @@ pub struct Refused {
     /// Who was to be reached.
     pub host: Host,
     pub port: u16,
-    /// Who the program named instead, as it is shown to a person.
+    /// Who the program named instead, or what it asked for, as it is shown to a person.
     pub named: Option<String>,
     pub program: Option<String>,
     pub pid: Option<u32>,
+    /// Which did not allow it, if it is a rule about requests.
+    pub rule: Option<HostRule>,
     /// One sentence.
     pub why: String,
 }

@@ -15,7 +15,7 @@ use ringfence_model::LockExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::events::{End, Outcome};
-use crate::requests::{Body, Failure, Requests};
+use crate::requests::{Body, Failure, Requests, hear_out};
 
 /// Both ends after a request that asked for another protocol and got it.
 type Switched = Arc<Mutex<Option<(OnUpgrade, OnUpgrade)>>>;
@@ -95,6 +95,7 @@ async fn answer(
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, Failure> {
     if let Some(refused) = requests.refuse(&request) {
+        hear_out(request).await;
         return Ok(refused);
     }
     match &requests.connection.proxy {

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::events::{End, Outcome};
-use crate::requests::{Body, Failure, Requests};
+use crate::requests::{Body, Failure, Requests, hear_out};
 
 /// How much of a body is on its way before it is asked for more.
 const WINDOW: u32 = 1024 * 1024;
@@ -58,6 +58,7 @@ async fn answer(
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, Failure> {
     if let Some(refused) = requests.refuse(&request) {
+        hear_out(request).await;
         return Ok(refused);
     }
     requests.complete(&mut request)?;

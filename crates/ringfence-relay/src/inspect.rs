@@ -2,32 +2,62 @@
 
 use std::fmt;
 
-use ringfence_model::{Credential, Host, HostDecision, HostRule, NetworkPolicy};
+use ringfence_model::{Credential, Host, HostRule, NetworkPolicy};
 
 /// The value of a rule's credential, which whoever runs the relay has fetched.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     /// Whose value it is, as the rule says it.
     pub credential: Credential,
-    /// The whole header, or what takes the placeholder's place in it.
+    /// The whole header.
     pub value: String,
-    /// What the program has instead: replaced in the header on the way out, and put in the secret's place on the way
-    /// in. One as long as the value leaves lengths as they are.
+    /// What of it is secret.
+    pub hidden: Vec<Hidden>,
+}
+
+/// Something secret, and what the program has instead.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden {
+    pub value: String,
+    /// Replaced in the header on the way out, and put in the secret's place on the way in. One as long as the value
+    /// leaves lengths as they are.
     pub placeholder: String,
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hidden").field("placeholder", &self.placeholder).finish_non_exhaustive()
+    }
+}
+
+impl Secret {
+    /// The header's value for a request that has this one already: with the secrets in their placeholders' places, or
+    /// the whole.
+    pub(crate) fn in_place_of(&self, own: Option<&str>) -> String {
+        let own = own.filter(|own| self.hidden.iter().any(|hidden| own.contains(&hidden.placeholder)));
+        own.map_or_else(
+            || self.value.clone(),
+            |own| {
+                let put_in = |text: String, hidden: &Hidden| text.replace(&hidden.placeholder, &hidden.value);
+                self.hidden.iter().fold(own.to_owned(), put_in)
+            },
+        )
+    }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret")
             .field("credential", &self.credential)
-            .field("placeholder", &self.placeholder)
+            .field("hidden", &self.hidden)
             .finish_non_exhaustive()
     }
 }
 
 /// A rule's requests, with everything at hand. Lists that are empty allow all.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Allowed {
+    pub(crate) rule: HostRule,
     methods: Vec<String>,
     paths: Vec<PathGlob>,
     /// Added to each request that is allowed, when it goes by TLS.
@@ -44,19 +74,10 @@ impl Inspected {
         Self(rules.map(|rule| (rule.clone(), Allowed::by(rule, secrets))).collect())
     }
 
-    #[cfg(feature = "inspect")]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// What is allowed of a host that is inspected: by any rule that is about it, also when a wider one that is not
     /// inspected allows it too. None when it is not; an error when a rule cannot be kept to.
     pub(crate) fn for_host(&self, host: &Host, port: u16) -> Result<Option<Vec<Allowed>>, String> {
-        let is_about = |rule: &HostRule| {
-            let alone = NetworkPolicy { allowed_hosts: vec![rule.clone()], ..NetworkPolicy::default() };
-            matches!(alone.decide_host(host, port), HostDecision::Allowed(_))
-        };
-        let rules = self.0.iter().filter(|(rule, _)| is_about(rule));
+        let rules = self.0.iter().filter(|(rule, _)| rule.covers(host, port));
         let all = rules.map(|(_, allowed)| allowed.clone()).collect::<Result<Vec<_>, String>>()?;
         Ok((!all.is_empty()).then_some(all))
     }
@@ -107,7 +128,7 @@ fn covers(glob: &[u8], path: &[u8]) -> bool {
 
 impl Allowed {
     fn by(rule: &HostRule, secrets: &[Secret]) -> Result<Self, String> {
-        let Some(inspect) = &rule.inspect else { return Ok(Self::default()) };
+        let inspect = rule.inspect.clone().unwrap_or_default();
         let secret = match &inspect.credential {
             None => None,
             Some(credential) => {
@@ -116,7 +137,7 @@ impl Allowed {
             }
         };
         let paths = inspect.paths.iter().map(|path| PathGlob(path.clone())).collect();
-        Ok(Self { methods: inspect.methods.clone(), paths, secret })
+        Ok(Self { rule: rule.clone(), methods: inspect.methods, paths, secret })
     }
 
     /// Whether a request with that method and that path, as it is written, is among those allowed.
@@ -169,10 +190,13 @@ fn plain(path: &str) -> Option<String> {
 mod tests {
     use proptest::prelude::*;
 
+    use ringfence_model::{RuleLayer, RuleSource};
+
     use super::*;
 
     fn inspect(methods: &[&str], paths: &[&str]) -> Allowed {
         Allowed {
+            rule: HostRule::parse("a.example", RuleSource::layer(RuleLayer::User)).unwrap(),
             methods: methods.iter().map(|&method| method.to_owned()).collect(),
             paths: paths.iter().map(|&path| PathGlob(path.to_owned())).collect(),
             secret: None,
@@ -252,10 +276,10 @@ mod tests {
         let secret = Secret {
             credential: credential.clone(),
             value: "s3cret".to_owned(),
-            placeholder: "p".to_owned(),
+            hidden: vec![Hidden { value: "s3cret".to_owned(), placeholder: "p".to_owned() }],
         };
         assert!(!format!("{secret:?}").contains("s3cret"));
-        let source = ringfence_model::RuleSource::layer(ringfence_model::RuleLayer::User);
+        let source = RuleSource::layer(RuleLayer::User);
         let mut rule = HostRule::parse("a.example", source).unwrap();
         rule.inspect = ringfence_model::Inspect::checked(vec![], vec![], Some(credential)).unwrap();
         let policy = NetworkPolicy { allowed_hosts: vec![rule], ..NetworkPolicy::default() };

@@ -17,7 +17,7 @@
 //! policy allows by itself.
 //!
 //! A rule that is inspected ([`HostRule::inspect`](ringfence_model::HostRule)) allows HTTP alone. Its TLS ends at the relay, under a certificate of an
-//! authority that this relay made for itself ([`Relay::ca_certificate_pem`]) and whose key is nowhere but in memory;
+//! authority of this sandbox ([`Settings::authority`]) whose key is nowhere but in memory;
 //! towards the host it is TLS again, with the host's name verified. Each request is judged by method and path, and a
 //! credential that the program never sees is added; where the host sends it back, a placeholder stands in its place.
 //! What follows an agreed change of protocol (WebSocket) is carried as it is, and not searched.
@@ -78,6 +78,8 @@ mod tls;
 pub use datagrams::DatagramSocket;
 pub use dial::{DialError, Upstream};
 pub use events::{Closed, End, Events, Opened, Outcome, Refused};
-pub use inspect::Secret;
+pub use inspect::{Hidden, Secret};
 pub use relay::{Decision, Relay, Wanted};
-pub use settings::{HostProxy, Limits, Settings};
+pub use settings::{HostProxy, Limits, ROOTS, Settings};
+#[cfg(feature = "inspect")]
+pub use tls::Authority;

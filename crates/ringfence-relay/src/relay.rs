@@ -215,7 +215,7 @@ impl Relay {
             resolver: Resolver::new(settings.resolver.clone(), settings.limits.look_up),
             inspected: Inspected::of(&settings.policy, &settings.secrets),
             #[cfg(feature = "inspect")]
-            tls: crate::tls::Tls::new(settings.roots.clone()),
+            tls: crate::tls::Tls::new(settings.authority.clone(), settings.roots.clone()),
             settings,
             events,
             pipes: Pipes::default(),
@@ -292,17 +292,6 @@ impl Relay {
             dial::connect(&vetted, *port, Instant::now() + limits.connect).map_err(failed)?;
         let (wanted, address) = (wanted.clone(), Some(address));
         Ok(Upstream { socket, wanted, address, inspect, proxy: None, slot })
-    }
-
-    /// The authority that programs must trust for hosts that are inspected. It lives as long as this relay. None where
-    /// no rule is inspected.
-    #[cfg(feature = "inspect")]
-    #[must_use]
-    pub fn ca_certificate_pem(&self) -> Option<String> {
-        if self.shared.inspected.is_empty() {
-            return None;
-        }
-        self.shared.tls.authority_pem().ok()
     }
 
     /// Carries bytes between the two until both ends said their last. Takes both over and returns at once.

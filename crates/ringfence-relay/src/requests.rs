@@ -1,17 +1,18 @@
 //! Requests, judged one by one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName,
-    TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName,
+    IF_RANGE, RANGE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use ringfence_model::visible_within;
+use ringfence_model::{Host, HostRule, visible_within};
 
 use crate::carry::Connection;
 use crate::inspect::{Allowed, Secret};
@@ -24,6 +25,10 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Failure>;
 /// How much of a name or path that the program chose is shown.
 const LONGEST_SHOWN: usize = 100;
 
+/// Headers by which servers take a request for one with another method or path.
+const OTHERWISE: [&str; 5] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
+
 /// What holds for all requests of a connection.
 pub(crate) struct Requests {
     pub(crate) connection: Arc<Connection>,
@@ -34,6 +39,7 @@ pub(crate) struct Requests {
 
 struct Refusal {
     named: Option<String>,
+    rule: Option<Box<HostRule>>,
     why: String,
 }
 
@@ -64,7 +70,7 @@ impl Requests {
     pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
         let refusal = self.judge(request).err()?;
         let text = format!("ringfence: {}\n", refusal.why);
-        self.connection.refuse(refusal.named.as_deref(), refusal.why);
+        self.connection.refuse_by(refusal.rule.map(|rule| *rule), refusal.named.as_deref(), refusal.why);
         let mut response = answer(StatusCode::FORBIDDEN, text);
         if request.version() != Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -74,7 +80,7 @@ impl Requests {
 
     fn judge<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let to = &self.connection.wanted.host;
-        let refuse = |why: String| Err(Refusal { named: None, why });
+        let refuse = |why: String| Err(Refusal { named: None, rule: None, why });
         let is_http2 = request.version() == Version::HTTP_2;
         if request.method() == Method::CONNECT {
             return refuse(format!("a request to {to} for a tunnel to somewhere else"));
@@ -103,12 +109,35 @@ impl Requests {
             (Some(encoding), None) if encoding.as_bytes().eq_ignore_ascii_case(b"chunked") => {}
             (Some(_), _) => return refuse(format!("a request to {to} in an unusual encoding")),
         }
+        let otherwise = OTHERWISE.into_iter().find(|name| request.headers().contains_key(*name));
+        if let Some(name) = otherwise.filter(|_| self.connection.inspect.is_some()) {
+            return refuse(format!("a request to {to} with {name}, by which it would be another one"));
+        }
         if self.inspect(request).is_err() {
-            let shown = format!("{} {}", request.method(), request.uri().path());
-            let shown = visible_within(&shown, LONGEST_SHOWN);
-            return refuse(format!("{shown} is not among the requests to {to} that are allowed"));
+            let allowed = self.connection.inspect.as_deref().unwrap_or_default();
+            let what =
+                allowed.iter().filter_map(|allowed| Some((&allowed.rule, allowed.rule.inspect.as_ref()?)));
+            let what: Vec<String> = what.map(|(rule, inspect)| format!("{inspect} by `{rule}`")).collect();
+            let asked = self.asked(request);
+            return Err(Refusal {
+                why: format!("{asked} is not among the requests that are allowed: {}", what.join("; ")),
+                rule: allowed.first().map(|allowed| Box::new(allowed.rule.clone())),
+                named: Some(asked),
+            });
         }
         Ok(())
+    }
+
+    /// `GET https://host/path`, as it is shown to a person: what follows the path may be anything.
+    fn asked<B>(&self, request: &Request<B>) -> String {
+        let (host, port) = (&self.connection.wanted.host, self.connection.wanted.port);
+        let (scheme, usual) = if self.is_tls { ("https", 443) } else { ("http", 80) };
+        let at = match host {
+            Host::Name(name) if port == usual => name.clone(),
+            host => host.with_port(port),
+        };
+        let path = visible_within(request.uri().path(), LONGEST_SHOWN);
+        format!("{} {scheme}://{at}{path}", visible_within(request.method().as_str(), LONGEST_SHOWN))
     }
 
     /// Whether that is who may be reached here; the port may be left out.
@@ -121,7 +150,7 @@ impl Requests {
         }
         let shown = visible_within(named, LONGEST_SHOWN);
         let why = format!("a request to {} that is meant for {shown}", self.connection.wanted.host);
-        Err(Refusal { named: Some(named.to_owned()), why })
+        Err(Refusal { named: Some(named.to_owned()), rule: None, why })
     }
 
     /// What a request that may be made needs besides.
@@ -131,24 +160,21 @@ impl Requests {
             request.headers_mut(),
             if is_inspected { may_be_inspected } else { may_be_carried },
         );
+        if self.scrub.is_some() {
+            // What is compressed cannot be searched, nor what comes in parts that somebody else chose.
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            for part in [RANGE, IF_RANGE] {
+                request.headers_mut().remove(part);
+            }
+        }
         let Some(secret) = self.secret(request) else { return Ok(()) };
         let headers = request.headers_mut();
         let name = HeaderName::from_bytes(secret.credential.header.as_bytes())?;
-        let has_placeholder = |value: &HeaderValue| {
-            !secret.placeholder.is_empty()
-                && value.to_str().is_ok_and(|value| value.contains(&secret.placeholder))
-        };
-        let own = headers.get(&name).filter(|value| has_placeholder(value));
-        let text = match own.and_then(|value| value.to_str().ok()) {
-            Some(text) => text.replace(&secret.placeholder, &secret.value),
-            None => secret.value.clone(),
-        };
+        let text = secret.in_place_of(headers.get(&name).and_then(|value| value.to_str().ok()));
         // The error would show the secret.
         let mut value = HeaderValue::from_str(&text).map_err(|_| "the credential is no value of a header")?;
         value.set_sensitive(true);
         headers.insert(name, value);
-        // What is compressed cannot be searched.
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         Ok(())
     }
 
@@ -168,11 +194,36 @@ impl Requests {
             return answer(StatusCode::BAD_GATEWAY, text);
         }
         scrub.headers(response.headers_mut());
+        // Words beside the status that are the host's own.
+        response.extensions_mut().remove::<hyper::ext::ReasonPhrase>();
         if !scrub.keeps_lengths() && method != Method::HEAD {
             response.headers_mut().remove(CONTENT_LENGTH);
         }
         response.map(|body| Scrubbed::new(body, scrub.clone()).map_err(Failure::from).boxed_unsync())
     }
+}
+
+/// Takes what comes with a request that is refused, within limits: whoever is cut off while it speaks may not listen to
+/// the answer. One that waits to be told whether it shall speak is not.
+pub(crate) async fn hear_out(request: Request<Incoming>) {
+    const MOST: usize = 1024 * 1024;
+    const LONGEST: Duration = Duration::from_secs(2);
+    if request.headers().contains_key(EXPECT) {
+        return;
+    }
+    let mut body = request.into_body();
+    let mut left = MOST;
+    let all = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+        }
+    };
+    // What is late is not waited for.
+    let _ = tokio::time::timeout(LONGEST, all).await;
 }
 
 fn answer(status: StatusCode, text: String) -> Response<Body> {

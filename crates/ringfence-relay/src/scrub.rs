@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use crate::inspect::Secret;
@@ -24,9 +24,9 @@ pub(crate) struct Scrub {
 impl Scrub {
     pub(crate) fn new(all: &[&Secret]) -> Self {
         let mut secrets: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        for secret in all {
-            let placeholder = secret.placeholder.as_bytes();
-            let spellings = spellings(&secret.value).into_iter();
+        for hidden in all.iter().flat_map(|secret| &secret.hidden) {
+            let placeholder = hidden.placeholder.as_bytes();
+            let spellings = spellings(&hidden.value).into_iter();
             secrets.extend(spellings.map(|spelling| (spelling, placeholder.to_vec())));
         }
         secrets.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
@@ -44,6 +44,16 @@ impl Scrub {
     }
 
     pub(crate) fn headers(&self, headers: &mut HeaderMap) {
+        // Names are in small letters here, whatever they were.
+        let is_named = |name: &HeaderName| {
+            self.secrets.iter().any(|(secret, _)| {
+                name.as_str().as_bytes().windows(secret.len()).any(|part| part.eq_ignore_ascii_case(secret))
+            })
+        };
+        let named: Vec<HeaderName> = headers.keys().filter(|name| is_named(name)).cloned().collect();
+        for name in named {
+            headers.remove(name);
+        }
         for value in headers.values_mut() {
             let mut scrubbed = Vec::new();
             self.take(&mut value.as_bytes().to_vec(), &mut scrubbed, /* is_last */ true);
@@ -92,7 +102,8 @@ fn spellings(value: &str) -> Vec<Vec<u8>> {
         let in_json = secret.replace('\\', "\\\\").replace('"', "\\\"");
         all.push(in_json.replace('/', "\\/").into_bytes());
         all.push(in_json.into_bytes());
-        all.push(in_a_url(secret));
+        all.push(in_a_url(secret, |byte| format!("%{byte:02X}")));
+        all.push(in_a_url(secret, |byte| format!("%{byte:02x}")));
         all.push(secret.as_bytes().to_vec());
     }
     all.retain(|secret| !secret.is_empty());
@@ -100,13 +111,13 @@ fn spellings(value: &str) -> Vec<Vec<u8>> {
 }
 
 /// As browsers and libraries write it.
-fn in_a_url(text: &str) -> Vec<u8> {
+fn in_a_url(text: &str, escaped: fn(u8) -> String) -> Vec<u8> {
     text.bytes()
         .flat_map(|byte| {
             if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
                 vec![byte]
             } else {
-                format!("%{byte:02X}").into_bytes()
+                escaped(byte).into_bytes()
             }
         })
         .collect()
@@ -186,6 +197,8 @@ impl Body for Scrubbed {
 mod tests {
     use proptest::prelude::*;
 
+    use crate::inspect::Hidden;
+
     use super::*;
 
     fn scrub(value: &str, placeholder: &str) -> Scrub {
@@ -194,7 +207,8 @@ mod tests {
             from: ringfence_model::CredentialSource::Variables("$X".to_owned()),
             variable: None,
         };
-        Scrub::new(&[&Secret { credential, value: value.to_owned(), placeholder: placeholder.to_owned() }])
+        let hidden = Hidden { value: value.to_owned(), placeholder: placeholder.to_owned() };
+        Scrub::new(&[&Secret { credential, value: value.to_owned(), hidden: vec![hidden] }])
     }
 
     fn through(scrub: &Scrub, parts: &[&[u8]]) -> String {
@@ -216,6 +230,7 @@ mod tests {
             ("{\"k\":\"s3cr\\/et\\\"key\"}", "{\"k\":\"NO\"}"),
             ("{\"k\":\"Bearer s3cr/et\\\"key\"}", "{\"k\":\"NO\"}"),
             ("?k=s3cr%2Fet%22key&x", "?k=NO&x"),
+            ("?k=s3cr%2fet%22key&x", "?k=NO&x"),
             ("Bearer s3cr/et", "Bearer s3cr/et"),
             ("Bearer s3cr/etBearer s3cr/et\"key", "Bearer s3cr/etNO"),
         ] {

@@ -19,6 +19,9 @@ pub struct Settings {
     pub secrets: Vec<Secret>,
     /// Files with the certificates that the host trusts; the first that is there is read.
     pub roots: Vec<PathBuf>,
+    /// Whom programs must trust for hosts that are inspected.
+    #[cfg(feature = "inspect")]
+    pub authority: crate::tls::Authority,
 }
 
 impl Settings {
@@ -39,12 +42,14 @@ impl Settings {
             resolver: usual_resolver(),
             secrets: Vec::new(),
             roots: ROOTS.map(PathBuf::from).into(),
+            #[cfg(feature = "inspect")]
+            authority: crate::tls::Authority::default(),
         }
     }
 }
 
-/// Where distributions keep them.
-const ROOTS: [&str; 5] = [
+/// Where distributions keep the certificates that they trust.
+pub const ROOTS: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",

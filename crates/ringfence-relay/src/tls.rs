@@ -24,15 +24,20 @@ const MOST_KEPT: usize = 1024;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Both sides of TLS, made when they are first needed. Keys are in memory only.
+/// Both sides of TLS, made when they are first needed.
 pub(crate) struct Tls {
-    authority: OnceLock<Result<Authority, String>>,
+    authority: Authority,
     /// Without names of protocols.
     client: OnceLock<Result<ClientConfig, String>>,
     roots: Vec<PathBuf>,
 }
 
-struct Authority {
+/// Who vouches for the hosts that are inspected, to the programs of one sandbox. Clones are the same one. It is made
+/// when it is first needed, and its key is in memory only.
+#[derive(Clone, Default)]
+pub struct Authority(Arc<OnceLock<Result<Made, String>>>);
+
+struct Made {
     issuer: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
     provider: Arc<CryptoProvider>,
@@ -40,22 +45,13 @@ struct Authority {
 }
 
 impl Tls {
-    pub(crate) fn new(roots: Vec<PathBuf>) -> Self {
-        Self { authority: OnceLock::new(), client: OnceLock::new(), roots }
-    }
-
-    pub(crate) fn authority_pem(&self) -> Result<String, String> {
-        self.authority().map(|authority| authority.issuer.pem())
-    }
-
-    fn authority(&self) -> Result<&Authority, String> {
-        let made = self.authority.get_or_init(|| Authority::new().map_err(|error| error.to_string()));
-        made.as_ref().map_err(Clone::clone)
+    pub(crate) fn new(authority: Authority, roots: Vec<PathBuf>) -> Self {
+        Self { authority, client: OnceLock::new(), roots }
     }
 
     /// Towards the program, as that host, speaking only that protocol.
     pub(crate) fn server(&self, host: &Host, protocol: Option<&[u8]>) -> Result<ServerConfig, Failure> {
-        let authority = self.authority()?;
+        let authority = self.authority.made()?;
         let key = authority.key_for(host)?;
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&authority.provider))
             .with_safe_default_protocol_versions()?
@@ -90,6 +86,25 @@ fn client(roots: &[PathBuf]) -> Result<ClientConfig, Failure> {
 }
 
 impl Authority {
+    /// What programs must trust.
+    pub fn certificate_pem(&self) -> Result<String, String> {
+        self.made().map(|made| made.issuer.pem())
+    }
+
+    fn made(&self) -> Result<&Made, String> {
+        let made = self.0.get_or_init(|| Made::new().map_err(|error| error.to_string()));
+        made.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl std::fmt::Debug for Authority {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl Made {
     fn new() -> Result<Self, rcgen::Error> {
         let mut params = valid_now(CertificateParams::default());
         params.distinguished_name.push(DnType::CommonName, "Ringfence, for one sandbox");

@@ -53,6 +53,9 @@ struct Explained<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a HostRule>,
     why: String,
+    /// Which requests pass, where they are looked into.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<String>,
     /// Changes that would give another answer.
     change: Vec<String>,
 }
@@ -123,7 +126,18 @@ fn judged<'a>(network: &'a NetworkPolicy, host: &Host, port: u16, setup: &Setup)
             ]
         }
     };
-    Explained { host: host.to_string(), port, verdict, rule, why, change }
+    let is_reached = verdict == Verdict::Allowed && !network.allow_network;
+    let inspected = if is_reached { network.inspected(host, port) } else { vec![] };
+    let requests = inspected.iter().map(|rule| passing(rule)).collect();
+    Explained { host: host.to_string(), port, verdict, rule, why, requests, change }
+}
+
+/// What passes by a rule, and what is put in on the way.
+fn passing(rule: &HostRule) -> String {
+    let inspect = rule.inspect.clone().unwrap_or_default();
+    let credential = inspect.credential.as_ref();
+    let put_in = credential.map(|credential| format!(", {} is put in outside", credential.header));
+    format!("{inspect}{} (`{rule}`, {})", put_in.unwrap_or_default(), rule.source)
 }
 
 impl Explained<'_> {
@@ -138,6 +152,9 @@ impl Explained<'_> {
             Host::parse(&self.host).map_or_else(|| self.host.clone(), |host| host.with_port(self.port));
         let mut text = format!("{}: connect to {}\n", palette.paint(tone, word), one_line(&host));
         let _ = writeln!(text, "  why:    {}", one_line(&self.why));
+        for passing in &self.requests {
+            let _ = writeln!(text, "  looked into, passes: {}", one_line(passing));
+        }
         for change in &self.change {
             let _ = writeln!(text, "  change: {}", one_line(change));
         }

@@ -18,7 +18,7 @@ use ringfence_model::LockExt as _;
 use ringfence_model::{Error, ErrorKind, ExecEvent, ExecRequest, ExecResult, Result, Violation};
 use rustix::termios::Winsize;
 
-use super::{Asker, Collected, LocalFence, Ready, Run, Selected, asker, command, environment, launch_error};
+use super::{Asker, Collected, LocalFence, Ready, Run, Selected, asker, command, launch_error};
 use crate::approval::Approval;
 use crate::limits::Gauge;
 use crate::relay;
@@ -265,8 +265,7 @@ impl LocalFence {
         let inputs = &self.inputs;
         let ready = selected.fence_plan.ready(inputs)?;
         ready.refuse_unseen(&inputs.cwd)?;
-        let places = ready.places(&inputs.host);
-        let env = environment::build(&inputs.policy, &inputs.host, &places, &inputs.cwd, &request.env);
+        let env = ready.environment(inputs, &inputs.cwd, &request.env);
         let exec = Exec { held: true, ..command::prepare(request, &env, &inputs.cwd)? };
         let null = relay::open_null().map_err(|errno| {
             Error::new(ErrorKind::SpawnFailed, "cannot prepare a sandbox")

@@ -19,6 +19,7 @@ fn inputs(project: &Path) -> PlanInputs {
         precision: Precision::Full,
         limits: LimitPlan::new(&policy.limits, &host.home),
         host,
+        inspection: None,
         options: LaunchOptions::new(LocalOptions::default()).unwrap(),
         policy,
     }

@@ -78,6 +78,7 @@ impl Seatbelt {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
+        complete::refuse_inspection(&options.policy)?;
         let settings = Options::new(options.provider_options.local()?)?;
         let Completed { policy, .. } = complete::complete_for(&system::MACOS, options.policy, &cwd, &host);
         let wrapper = Wrapper::new(&policy.limits);

@@ -124,6 +124,9 @@ impl TryFrom<WrittenHost> for HostSetting {
                 "`{host}` is no single host; only one has a port, methods, paths or a credential"
             ));
         }
+        if inspect.is_some() && host.trim().ends_with("/udp") {
+            return Err(format!("`{host}`: datagrams are not looked into; leave `/udp` out"));
+        }
         let Some(port) = port else { return Ok(Self { text: host, inspect }) };
         let mut rule = HostRule::parse(&host, RuleSource::layer(RuleLayer::User))?;
         if rule.port.replace(port.get()).is_some() {

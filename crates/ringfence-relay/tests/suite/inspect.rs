@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use ringfence_model::{Credential, CredentialSource, Inspect};
-use ringfence_relay::{Outcome, Secret};
+use ringfence_relay::{Hidden, Outcome, Secret};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
@@ -42,7 +42,7 @@ fn secret_of(header: &str, value: &str, placeholder: &str) -> Secret {
     Secret {
         credential: Credential { header: header.to_owned(), from, variable: None },
         value: value.to_owned(),
-        placeholder: placeholder.to_owned(),
+        hidden: vec![Hidden { value: value.to_owned(), placeholder: placeholder.to_owned() }],
     }
 }
 
@@ -81,7 +81,7 @@ fn site_with(allowed: &[&str], inspected: &[(&str, Allowed)], protocols: &[&[u8]
 
 /// One that trusts the relay's authority.
 pub(crate) fn client_config(rig: &Rig, protocols: &[&[u8]]) -> Arc<ClientConfig> {
-    let pem = rig.relay.ca_certificate_pem().unwrap();
+    let pem = rig.authority.certificate_pem().unwrap();
     assert!(!pem.contains("PRIVATE"));
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
@@ -147,12 +147,20 @@ fn head_of(stream: &mut impl Read) -> String {
 #[test]
 fn requests_are_judged_by_method_and_path() {
     for (request, why) in [
-        ("POST /v1/x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n", "POST /v1/x is not among"),
-        ("GET /v2/x HTTP/1.1\r\nHost: a.example\r\n\r\n", "GET /v2/x is not among"),
+        ("POST /v1/x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n", "POST https://a.example"),
+        (
+            "GET /v2/x HTTP/1.1\r\nHost: a.example\r\n\r\n",
+            "is not among the requests that are allowed: GET, HEAD, PUT of /v1/** by `a.example`",
+        ),
         ("GET /v1/../v2/x HTTP/1.1\r\nHost: a.example\r\n\r\n", "not among"),
         ("GET /v1/%2e%2e/v2 HTTP/1.1\r\nHost: a.example\r\n\r\n", "not among"),
         ("GET /v1/x HTTP/1.1\r\nHost: b.example\r\n\r\n", "meant for b.example"),
         ("GET http://a.example/v1/x HTTP/1.1\r\nHost: a.example\r\n\r\n", "another scheme"),
+        (
+            "GET /v1/x HTTP/1.1\r\nHost: a.example\r\nX-HTTP-Method-Override: DELETE\r\n\r\n",
+            "with x-http-method-override",
+        ),
+        ("GET /v1/x HTTP/1.1\r\nHost: a.example\r\nX-Original-URL: /v2\r\n\r\n", "with x-original-url"),
     ] {
         let site = site(get_only(&["/v1/**"], secret()), &[b"http/1.1"]);
         let (seen, got) = site.exchange(request, &[]);
@@ -199,6 +207,41 @@ fn a_credential_goes_out_and_never_comes_back() {
         assert_eq!(got.matches(PLACEHOLDER).count(), 4, "{got}");
         let told = format!("{:?} {:?}", site.rig.told.closed(1), site.rig.relay);
         assert!(!told.contains("very-secret"), "{told}");
+    }
+}
+
+#[test]
+fn a_credential_comes_back_by_no_other_part_of_an_answer() {
+    let site = site(get_only(&[], secret()), &[b"http/1.1"]);
+    let request =
+        "GET / HTTP/1.1\r\nHost: a.example\r\nRange: bytes=0-9\r\nIf-Range: x\r\nConnection: close\r\n\r\n";
+    let answer = "HTTP/1.1 200 tok-0123456789-very-secret\r\nTok-0123456789-Very-Secret: x\r\n\
+                  X-tok-0123456789-very-secret: y\r\nLocation: https://b.example/?k=tok-0123456789-very-secret\r\n\
+                  Content-Length: 0\r\n\r\n";
+    let (seen, got) = site.exchange(request, &[answer.as_bytes()]);
+    // Parts could be chosen so that none has the whole of it.
+    assert!(!seen.to_ascii_lowercase().contains("range"), "{seen}");
+    assert!(got.starts_with("HTTP/1.1 200 ") && got.contains("b.example/?k=RINGFENCE_TOKEN"), "{got}");
+    assert!(!got.to_ascii_lowercase().contains("secret"), "{got}");
+}
+
+#[test]
+fn a_placeholder_is_replaced_where_the_program_put_it() {
+    let hidden =
+        Hidden { value: "tok-0123456789-very-secret".to_owned(), placeholder: PLACEHOLDER.to_owned() };
+    let secret = Secret { hidden: vec![hidden], ..secret().unwrap() };
+    for (own, want) in [
+        ("Authorization: token RINGFENCE_TOKEN\r\n", "token tok-0123456789-very-secret"),
+        ("X-Other: RINGFENCE_TOKEN\r\n", SECRET),
+    ] {
+        let site = site(get_only(&[], Some(secret.clone())), &[b"http/1.1"]);
+        let request = format!("GET / HTTP/1.1\r\nHost: a.example\r\n{own}Connection: close\r\n\r\n");
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{SECRET}", SECRET.len());
+        let (seen, got) = site.exchange(&request, &[answer.as_bytes()]);
+        let want = format!("authorization: {want}").to_ascii_lowercase();
+        assert!(seen.to_ascii_lowercase().contains(&want), "{seen}");
+        assert!(!seen.contains("X-Other: tok"), "{seen}");
+        assert!(got.contains("Bearer ") && got.contains(PLACEHOLDER) && !got.contains("tok-"), "{got}");
     }
 }
 

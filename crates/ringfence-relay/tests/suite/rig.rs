@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use ringfence_model::{Host, HostRule, NetworkPolicy, RuleLayer, RuleSource};
-use ringfence_relay::{Closed, DialError, Events, Opened, Refused, Relay, Settings, Upstream, Wanted};
+use ringfence_relay::{
+    Authority, Closed, DialError, Events, Opened, Refused, Relay, Settings, Upstream, Wanted,
+};
 
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
@@ -68,6 +70,7 @@ pub(crate) struct Rig {
     pub(crate) relay: Relay,
     pub(crate) told: Arc<Told>,
     pub(crate) dir: tempfile::TempDir,
+    pub(crate) authority: Authority,
 }
 
 pub(crate) fn rules(texts: &[&str]) -> Vec<HostRule> {
@@ -87,8 +90,8 @@ pub(crate) fn rig_with(allowed: &[&str], getent: &str, change: impl FnOnce(&mut 
     std::fs::write(&settings.resolver, format!("#!/bin/sh\n{getent}\n")).unwrap();
     std::fs::set_permissions(&settings.resolver, std::fs::Permissions::from_mode(0o755)).unwrap();
     change(&mut settings);
-    let told = Arc::new(Told::default());
-    Rig { relay: Relay::new(settings, Arc::clone(&told) as Arc<dyn Events>), told, dir }
+    let (told, authority) = (Arc::new(Told::default()), settings.authority.clone());
+    Rig { relay: Relay::new(settings, Arc::clone(&told) as Arc<dyn Events>), told, dir, authority }
 }
 
 pub(crate) fn wanted(host: &str, port: u16) -> Wanted {

@@ -22,11 +22,15 @@ impl Merge {
                 continue;
             }
             let entry = written(origin, &format!("{path}/{index}"), &host, host.inspect.clone());
-            // The closest layer says what is looked into.
+            let is_same = |known: &HostEntry| known.text == entry.text && known.inspect == entry.inspect;
+            // The closest layer says what is looked into; it may take several entries to say it.
+            let is_beside = |known: &HostEntry| {
+                (known.source.layer, &known.source.file) == (entry.source.layer, &entry.source.file)
+            };
             self.config
                 .allowed_hosts
-                .retain(|known| known.text != entry.text || known.inspect == entry.inspect);
-            if !self.config.allowed_hosts.iter().any(|known| known.text == entry.text) {
+                .retain(|known| known.text != entry.text || is_same(known) || is_beside(known));
+            if !self.config.allowed_hosts.iter().any(is_same) {
                 self.config.allowed_hosts.push(entry);
             }
         }
@@ -107,7 +111,7 @@ impl Merge {
                     (false, true) => narrower(entry, known, entry),
                     (false, false) => continue,
                 };
-                if !kept.iter().any(|kept| kept.text == both.text) {
+                if !kept.iter().any(|kept| kept.text == both.text && kept.inspect == both.inspect) {
                     kept.push(both);
                 }
             }

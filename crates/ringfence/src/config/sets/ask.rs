@@ -1,12 +1,12 @@
 //! Asking a tool of this machine, for a short time, where no project can answer in its place.
 
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::process::Command;
 use std::time::Duration;
+
+use ringfence_local::printed::printed;
 
 use super::Machine;
 
@@ -31,32 +31,16 @@ pub(super) fn ask(machine: &Machine<'_>, program: &str, arguments: &[&str]) -> O
             PASSED.contains(&name) || PASSED_BELOW.iter().any(|passed| small.starts_with(passed))
         })
     });
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .env_clear()
         .envs(variables)
         .env("PATH", std::env::join_paths(&directories).unwrap_or_else(|_| OsString::new()))
         .env("GOTOOLCHAIN", "local")
         // Not the project: tools read what lies where they start.
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let output = child.stdout.take()?;
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let read = output.take(MOST).read_to_string(&mut text);
-        let _ = sender.send(read.is_ok().then_some(text));
-    });
-    let text = receiver.recv_timeout(PATIENCE).ok().flatten();
-    if text.is_none() {
-        let _ = child.kill();
-    }
-    let ended = child.wait().ok()?;
-    text.filter(|_| ended.success())
+        .current_dir("/");
+    printed(&mut command, PATIENCE, MOST).ok()
 }
 
 /// Directories of the search path that are nobody's but the user's.

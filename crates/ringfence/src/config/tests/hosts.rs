@@ -125,6 +125,25 @@ fn what_is_said_of_requests_and_credentials_is_the_persons() {
 }
 
 #[test]
+fn several_entries_say_what_passes_to_one_host() {
+    let user = r#"{ "allowedHosts": [{ "host": "a.example", "methods": ["GET"] },
+        { "host": "a.example", "methods": ["POST"], "paths": ["/**/git-upload-pack"] }] }"#;
+    let said = |world: &World| {
+        let rules = world.policy().network.allowed_hosts;
+        rules.iter().map(|rule| rule.inspect.clone().unwrap_or_default().to_string()).collect::<Vec<_>>()
+    };
+    let both = ["GET", "POST of /**/git-upload-pack"];
+    assert_eq!(said(&World::new().user(user)), both);
+    assert_eq!(said(&World::new().user(user).project_says(r#"{ "allowedHosts": ["a.example"] }"#)), both);
+    // The closest layer says it anew.
+    let call = json!({ "allowedHosts": [{ "host": "a.example", "methods": ["HEAD"] }] });
+    let world = World::new().user(user);
+    let rules = world.policy_of(&world.load_with(vec![], call)).network.allowed_hosts;
+    assert_eq!(rules.len(), 1);
+    assert_eq!(rules[0].inspect.as_ref().unwrap().to_string(), "HEAD");
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_place() {
     for (entry, why) in [
         (r#""nmp""#, "did you mean `npm`?"),
@@ -133,6 +152,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (r#""a b""#, "not the name of a host"),
         (r#""host-port:x""#, "host-port:5432"),
         (r#"{ "host": "a.example", "method": [] }"#, "is not a known key"),
+        (r#"{ "host": "a.example:443/udp", "methods": ["GET"] }"#, "datagrams are not looked into"),
         (r#"{ "host": "a.example", "credential": { "header": "A", "value": "abc" } }"#, "names no variable"),
     ] {
         let text = format!("{{\n  \"allowedHosts\": [\n    \"ok.example\",\n    {entry}\n  ]\n}}");
