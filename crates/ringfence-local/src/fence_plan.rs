@@ -31,6 +31,7 @@ use crate::not_promised;
 use crate::scan::{self, Found};
 use crate::synthetic_etc::Users;
 use crate::view::{self, Rooms, View};
+use crate::way_out::Elsewhere;
 
 /// What a machine of its own calls itself.
 const HOSTNAME: &str = "ringfence";
@@ -47,6 +48,8 @@ pub(crate) struct PlanInputs {
     pub(crate) precision: Precision,
     pub(crate) limits: LimitPlan,
     pub(crate) options: LaunchOptions,
+    /// Who makes connections, if this machine does not.
+    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// Hears the first mounts of a plan as soon as they are known, while the rest is still planned: whoever builds them

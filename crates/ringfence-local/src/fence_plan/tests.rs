@@ -21,6 +21,7 @@ fn inputs(project: &Path) -> PlanInputs {
         host,
         options: LaunchOptions::new(LocalOptions::default()).unwrap(),
         policy,
+        elsewhere: None,
     }
 }
 
