@@ -3,18 +3,19 @@
 //! The same on both sides. No side has more of a connection in hand than [`WINDOW`]: one that sends more breaks it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ringfence_linux::supervisor::addresses_in_use;
 use ringfence_model::LockExt as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, recv, send, shutdown, sockopt};
 
-use super::out_wire::{Piece, WINDOW};
-use super::wire::Bytes;
+use super::out_wire::{Piece, Raw, WINDOW};
 use crate::wake::Wake;
 
 /// As much is read at a time.
@@ -76,11 +77,17 @@ impl Stream {
         flags
     }
 
-    /// Whether this side may still say something.
+    /// Whether more can come from the socket, as far as it knows.
     fn is_open(&self) -> bool {
         let Some(socket) = &self.socket else { return true };
         let mut fds = [PollFd::new(socket, PollFlags::RDHUP)];
         !self.has_ended && matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))
+    }
+
+    /// Who is at the other end of the socket, if that has an address.
+    fn peer(&self) -> Option<SocketAddr> {
+        let peer = getpeername(self.socket.as_ref()?).ok()??;
+        SocketAddr::try_from(peer).ok().map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()))
     }
 }
 
@@ -146,9 +153,16 @@ impl Carrier {
         self.shared.wake.wake();
     }
 
-    /// On how many connections this side may still say something.
+    /// How many connections somebody at this side still has open. One that is closed with much unread looks as if it
+    /// were not; the kernel knows.
     pub(super) fn open(&self) -> usize {
-        self.shared.state.locked().streams.values().filter(|stream| stream.is_open()).count()
+        let state = self.shared.state.locked();
+        let mut open = state.streams.values().filter(|stream| stream.is_open()).peekable();
+        if open.peek().is_none() {
+            return 0;
+        }
+        let in_use = addresses_in_use();
+        open.filter(|stream| stream.peer().is_none_or(|peer| in_use.contains(&peer))).count()
     }
 
     /// The other side is gone: what it said is sent, and nothing more comes.
@@ -228,7 +242,7 @@ impl Stream {
                 }
                 Ok((count, _)) => {
                     self.credit -= count;
-                    said.push(Piece::Data { data: Bytes(buffer[..count].to_vec()) });
+                    said.push(Piece::Data { data: Raw(buffer[..count].to_vec()) });
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(errno) => return Err(errno),
@@ -363,7 +377,7 @@ mod tests {
         let (said, heard) = std::sync::mpsc::channel();
         let carrier = Carrier::start(move |id, piece| said.send((id, piece)).unwrap()).unwrap();
         assert!(carrier.expect(1));
-        let data = || Piece::Data { data: Bytes(vec![0; WINDOW]) };
+        let data = || Piece::Data { data: Raw(vec![0; WINDOW]) };
         carrier.hear(1, data());
         carrier.hear(1, data());
         assert_eq!(heard.recv().unwrap(), (1, Piece::Broken));

@@ -1,10 +1,10 @@
 //! What is said about connections. A guest is in a place without a network: whoever uses it makes them, and what is sent
 //! on them travels between the two in pieces.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use ringfence_model::Violation;
 use serde::{Deserialize, Serialize};
-
-use super::wire::Bytes;
 
 /// So much of a connection may be on its way in one direction before the other side has taken any of it.
 pub const WINDOW: usize = 256 << 10;
@@ -67,7 +67,7 @@ pub enum OutOrder {
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum Piece {
     Data {
-        data: Bytes,
+        data: Raw,
     },
     /// No more data comes.
     End,
@@ -77,4 +77,21 @@ pub enum Piece {
     },
     /// It was broken off: nothing goes either way.
     Broken,
+}
+
+/// Bytes that nobody reads along: encoded, whatever they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raw(pub Vec<u8>);
+
+impl Serialize for Raw {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD_NO_PAD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        STANDARD_NO_PAD.decode(text.as_bytes()).map(Self).map_err(serde::de::Error::custom)
+    }
 }
