@@ -1,8 +1,8 @@
 //! The system calls a container with a guest may make.
 //!
-//! The engine's own default would do for everything but the guest: older ones refuse it to look at the calls it supervises, and to
-//! part with descriptors it shares. This list is as strict as the default elsewhere, and stricter about sockets. What runs in the
-//! guest's fence is held by the guest's own filter as well, which refuses these two again.
+//! The engine's own default would do for everything but the guest: older ones refuse it to look at the calls it supervises, to
+//! answer them, and to part with descriptors it shares. This list is as strict as the default elsewhere, and stricter about sockets.
+//! What runs in the guest's fence is held by the guest's own filter as well, which refuses these three again.
 
 use serde_json::{Value, json};
 use syscalls::{aarch64, x86_64};
@@ -32,7 +32,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("leaves the container's namespaces", &["setns"]),
     (
         "reads or changes other processes, or the kernel's view of them",
-        &["process_vm_writev", "process_madvise", "kcmp", "move_pages", "migrate_pages", "lookup_dcookie"],
+        &["process_madvise", "kcmp", "move_pages", "migrate_pages", "lookup_dcookie"],
     ),
     ("opens files by handle, past every mount", &["open_by_handle_at", "name_to_handle_at"]),
     (
@@ -154,7 +154,7 @@ mod tests {
 
     /// What the guest needs, and refuses to everything in its fence.
     #[cfg(target_os = "linux")]
-    const FOR_THE_GUEST: [&str; 2] = ["process_vm_readv", "pidfd_getfd"];
+    const FOR_THE_GUEST: [&str; 3] = ["process_vm_readv", "process_vm_writev", "pidfd_getfd"];
 
     fn allowed() -> Vec<String> {
         let profile: Value = serde_json::from_str(&profile()).unwrap();

@@ -114,7 +114,9 @@ pub fn specify(
     request.env_rules = own.env_rules;
     request.surroundings = surroundings;
     request.created_at_ms = now_ms;
-    options::build(&request)
+    let spec = options::build(&request)?;
+    refuse_another_network(&spec, &options.policy)?;
+    Ok(spec)
 }
 
 /// What no container can hold.
@@ -122,12 +124,29 @@ fn refuse_what_cannot_be_enforced(policy: &Policy) -> Result<()> {
     refuse_write_quotas(&policy.limits)?;
     let network = &policy.network;
     if network.allow_network && !(network.allowed_hosts.is_empty() && network.allowed_ports.is_empty()) {
-        let message = "network.allowedHosts and allowedPorts cannot be enforced by a container: it has a network or none";
-        return Err(
-            Error::new(ErrorKind::SandboxDenied, message).hint("remove them, or keep docker.network none")
+        let message = "network.allowedHosts and allowedPorts cannot be enforced by a container that has a network: it reaches everything there";
+        return Err(Error::new(ErrorKind::SandboxDenied, message)
+            .hint("remove them, or allowNetwork: hosts are reached by name without it"));
+    }
+    if let Some(rule) = network.allowed_hosts.iter().find(|rule| rule.inspect.is_some()) {
+        let message = format!(
+            "allowedHosts: what is said to {rule} cannot be looked at: programs in a container do not trust the fence's certificates"
         );
+        return Err(Error::new(ErrorKind::SandboxDenied, message)
+            .hint("allow the host without methods, paths and credential, or use the provider `local`"));
     }
     Ok(())
+}
+
+/// Hosts by name are a container's only way out, or they are no limit.
+fn refuse_another_network(spec: &ContainerSpec, policy: &Policy) -> Result<()> {
+    if spec.has_no_network() || policy.network.allowed_hosts.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("allowedHosts cannot be enforced by a container with the network {:?}", spec.network);
+    Err(Error::new(ErrorKind::SandboxDenied, message)
+        .hint("remove them, or docker.network: hosts are reached by name with the network none"))
 }
 
 /// The policy's limits are the container's, where they are stricter.

@@ -14,7 +14,7 @@ use crate::engine::containers::Extras;
 use crate::engine::{Endpoint, Engine};
 use crate::filter;
 use crate::guest::link::{COMMAND, Listeners};
-use crate::guest::{self, GuestProgram, Link, inside};
+use crate::guest::{self, GuestProgram, Link, Outside, inside};
 use crate::images::{Images, LABEL_BUILD};
 use crate::lifecycle::{Forgetful, LABEL_MASKS, LABEL_WORKSPACE, Outcome, SharedRecords, Wanted};
 use crate::options::identity::{LABEL_REGISTRY, registry_mark};
@@ -402,6 +402,7 @@ async fn link(
         precision: own.precision,
         ..LocalOptions::default()
     };
+    let outside = Outside::of(options, spec);
     let start = Start {
         version: VERSION,
         cwd: spec.workdir.clone(),
@@ -409,8 +410,9 @@ async fn link(
         environment: inside::environment(&options.policy, &options.environment, spec),
         options: local,
         ask: approval.as_ref().map(Ask::of),
+        connects: outside.is_some(),
     };
-    let listeners = Listeners { approval, background: options.hooks.background.clone() };
+    let listeners = Listeners { approval, background: options.hooks.background.clone(), outside };
     Link::open(engine, &spec.name, running, start, spec.path_map(), listeners).await
 }
 

@@ -106,6 +106,11 @@ impl Plain {
                 "not all denied and protected files of the workspace could be found",
             ));
         }
+        if policy.network.is_by_name() {
+            let text =
+                "the hosts that are allowed cannot be reached: only a guest in the container leads there";
+            degraded.push(Degradation::new(Code::NoWayOut, text));
+        }
         let assurance = Assurance {
             requested: PolicyMode::Restricted,
             effective: PolicyMode::Restricted,

@@ -48,7 +48,7 @@ use crate::traps::Traps;
 use crate::tripwire;
 use crate::verdict::blocking;
 use crate::wake::{Wake, WakeWhenDropped};
-use crate::way_out;
+use crate::way_out::{self, Elsewhere};
 
 use handlers::RunHandlers;
 use private_home::PrivateHome;
@@ -69,6 +69,11 @@ pub struct LocalFence {
 impl LocalFence {
     /// Computes the plan. Fails when a rule of the policy cannot be enforced.
     pub fn prepare(options: CreateOptions) -> Result<Self> {
+        Self::prepare_in(options, None)
+    }
+
+    /// As [`prepare`](Self::prepare), in a place without a network, where somebody else makes connections.
+    pub(crate) fn prepare_in(options: CreateOptions, elsewhere: Option<Arc<dyn Elsewhere>>) -> Result<Self> {
         let host = Host::from_environment(options.environment);
         let cwd = canonical_or_same(&options.cwd);
         complete::refuse_what_cannot_be_enforced(&options.policy, &cwd)?;
@@ -83,7 +88,8 @@ impl LocalFence {
         let limits = LimitPlan::new(&policy.limits, &host.home);
         let inspection = Inspection::of(&policy, &host)?;
         let options = launch_options;
-        let inputs = PlanInputs { host, cwd, policy, users, found, precision, limits, inspection, options };
+        let inputs =
+            PlanInputs { host, cwd, policy, users, found, precision, limits, inspection, options, elsewhere };
         let selection = Selection::new(&inputs, &prefork::one::build)?;
         Ok(Self { inputs, selection, vanished: Mutex::default() })
     }
@@ -440,9 +446,11 @@ impl Run<'_> {
         let ask = self.asker.clone().map(|asker| asker as Arc<dyn Ask>);
         let reporter = if is_shell { Reporter::each_time(&report) } else { Reporter::new(&report) };
         let has_way_out = self.selected.fence_plan.launcher.can_have_way_out();
-        let PlanInputs { host, inspection, .. } = self.inputs;
+        let PlanInputs { host, inspection, elsewhere, .. } = self.inputs;
         let outside = has_way_out
-            .then(|| way_out::of(policy, host, inspection.as_ref(), self.asker.is_some()))
+            .then(|| {
+                way_out::of(policy, host, inspection.as_ref(), elsewhere.as_deref(), self.asker.is_some())
+            })
             .flatten();
         let supervisor = Supervisor::new(&policy.filesystem, watched, ask, &reporter).reaching(outside);
         let wake = self.asker.as_deref().map(Asker::wake);

@@ -33,6 +33,7 @@ use crate::not_promised;
 use crate::scan::{self, Found};
 use crate::synthetic_etc::Users;
 use crate::view::{self, Files, Rooms, View};
+use crate::way_out::Elsewhere;
 
 /// What a machine of its own calls itself.
 const HOSTNAME: &str = "ringfence";
@@ -51,6 +52,8 @@ pub(crate) struct PlanInputs {
     /// Where requests to hosts are looked into.
     pub(crate) inspection: Option<Inspection>,
     pub(crate) options: LaunchOptions,
+    /// Who makes connections, if this machine does not.
+    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// Hears the first mounts of a plan as soon as they are known, while the rest is still planned: whoever builds them

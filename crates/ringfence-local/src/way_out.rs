@@ -1,5 +1,6 @@
 //! The way out of a sandbox: connections by host name, as the supervisor wants them and the relay makes them.
 
+use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -7,26 +8,55 @@ use std::time::Duration;
 
 use ringfence_linux::supervisor::{DatagramSocket, NoWay, Outside, Reach, Upstream, Wanted};
 use ringfence_model::{
-    Connection, Filesystem, Host as Reached, LockExt as _, Operation, Policy, Violation, ViolationKind,
+    Connection, Filesystem, Host as Reached, LockExt as _, NetworkPolicy, Operation, Policy, Violation,
+    ViolationKind,
 };
-use ringfence_relay::{Closed, Decision, End, Events, HostProxy, Outcome, Refused, Relay, Settings};
+use ringfence_relay::{
+    Closed, Decision, DialError, End, Events, HostProxy, Outcome, Refused, Relay, Settings,
+};
 use rustix::io::Errno;
 
 use crate::host::Host;
 use crate::inspection::{Inspection, TRUSTED, is_out_of_reach};
+
+/// What was said before the end and is not carried by then is lost.
+pub(crate) const LONGEST: Duration = Duration::from_secs(5);
+
+/// Who makes connections for a fence that is itself in a place without a network.
+pub(crate) trait Elsewhere: Send + Sync + Debug {
+    /// None where nobody does.
+    fn way(&self, policy: &NetworkPolicy) -> Option<Arc<dyn Outside>>;
+}
 
 /// None where policy lets nobody out, and no person does.
 pub(crate) fn of(
     policy: &Policy,
     host: &Host,
     inspection: Option<&Inspection>,
+    elsewhere: Option<&dyn Elsewhere>,
     is_asked: bool,
 ) -> Option<Arc<dyn Outside>> {
-    let Policy { network: policy, filesystem, .. } = policy;
-    if !policy.is_by_name() && !is_asked {
+    let is_by_name = policy.network.is_by_name();
+    if !is_by_name && !is_asked {
         return None;
     }
-    let mut settings = Settings::new(policy.clone());
+    if let Some(elsewhere) = elsewhere {
+        return elsewhere.way(&policy.network);
+    }
+    let news = Arc::new(Mutex::default());
+    let told = Arc::clone(&news);
+    let relay = relay(policy, host, inspection, move |violation| keep(&told, violation));
+    Some(Arc::new(ByName { is_by_name, relay: Mutex::new(Some(relay)), news }))
+}
+
+/// One whose news `tell` hears.
+pub(crate) fn relay(
+    Policy { network, filesystem, .. }: &Policy,
+    host: &Host,
+    inspection: Option<&Inspection>,
+    tell: impl Fn(Violation) + Send + Sync + 'static,
+) -> Relay {
+    let mut settings = Settings::new(network.clone());
     settings.proxy = proxy(host);
     if let Some(resolver) = resolver(host, filesystem) {
         settings.resolver = resolver;
@@ -38,9 +68,7 @@ pub(crate) fn of(
         let named = named.filter(|file| file.is_absolute() && file.is_file());
         settings.roots.splice(..0, named.filter(|file| is_out_of_reach(filesystem, file)));
     }
-    let news = Arc::new(News::default());
-    let relay = Relay::new(settings, Arc::clone(&news) as Arc<dyn Events>);
-    Some(Arc::new(ByName { is_by_name: policy.is_by_name(), relay: Mutex::new(Some(relay)), news }))
+    Relay::new(settings, Arc::new(Told(tell)))
 }
 
 /// The one that the person's own programs would run, unless somebody inside could have made it.
@@ -69,7 +97,7 @@ struct ByName {
     is_by_name: bool,
     /// None when it has ended.
     relay: Mutex<Option<Relay>>,
-    news: Arc<News>,
+    news: Arc<Mutex<Vec<Violation>>>,
 }
 
 impl ByName {
@@ -88,21 +116,14 @@ impl Outside for ByName {
     }
 
     fn is_host_port(&self, address: std::net::IpAddr, port: u16) -> bool {
-        let host = Reached::Address(address);
-        self.relay().is_some_and(|relay| {
-            matches!(relay.decide(&host, port), Decision::HostPort | Decision::Allowed(_))
-        })
+        self.decide(&Reached::Address(address), port) == Reach::Allowed
     }
 
     fn dial(&self, wanted: &Wanted) -> Result<Box<dyn Upstream>, NoWay> {
         let relay = self.relay().ok_or(NoWay { errno: Errno::NETUNREACH, refused: None })?;
         match relay.dial(&of_relay(wanted)) {
             Ok(upstream) => Ok(Box::new(Dialled { relay, upstream })),
-            Err(error) => Err(NoWay {
-                errno: Errno::from_raw_os_error(error.errno()),
-                // What any network could say is nobody's refusal.
-                refused: error.is_refusal().then(|| error.to_string()),
-            }),
+            Err(error) => Err(no_way(&error)),
         }
     }
 
@@ -119,25 +140,14 @@ impl Outside for ByName {
     }
 
     fn news(&self) -> Vec<Violation> {
-        std::mem::take(&mut *self.news.0.locked())
+        std::mem::take(&mut *self.news.locked())
     }
 
     fn end(&self) {
-        /// What was said before the end and is not carried by then is lost.
-        const LONGEST: Duration = Duration::from_secs(5);
         let relay = self.relay.locked().take();
         if let Some(relay) = relay {
             relay.finish(LONGEST);
         }
-    }
-}
-
-fn reach(decision: Decision, port: u16) -> Reach {
-    match decision {
-        Decision::Allowed(_) | Decision::HostPort => Reach::Allowed,
-        Decision::Ask => Reach::Ask,
-        Decision::Denied(rule) => Reach::Denied(rule.map(|rule| (rule.to_string(), rule.source))),
-        Decision::DeniedPort => Reach::DeniedPort(format!("port {port} is blocked")),
     }
 }
 
@@ -157,22 +167,38 @@ impl Upstream for Dialled {
     }
 }
 
-/// What the relay told, and nobody has taken yet.
-#[derive(Debug, Default)]
-struct News(Mutex<Vec<Violation>>);
-
-impl News {
-    fn add(&self, violation: Violation) {
-        /// Who makes more between two calls is up to something.
-        const MOST: usize = 10_000;
-        let mut news = self.0.locked();
-        if news.len() < MOST {
-            news.push(violation);
-        }
+/// As the supervisor takes it.
+pub(crate) fn reach(decision: Decision, port: u16) -> Reach {
+    match decision {
+        Decision::Allowed(_) | Decision::HostPort => Reach::Allowed,
+        Decision::Ask => Reach::Ask,
+        Decision::Denied(rule) => Reach::Denied(rule.map(|rule| (rule.to_string(), rule.source))),
+        Decision::DeniedPort => Reach::DeniedPort(format!("port {port} is blocked")),
     }
 }
 
-impl Events for News {
+pub(crate) fn no_way(error: &DialError) -> NoWay {
+    NoWay {
+        errno: Errno::from_raw_os_error(error.errno()),
+        // What any network could say is nobody's refusal.
+        refused: error.is_refusal().then(|| error.to_string()),
+    }
+}
+
+/// What was told, and nobody has taken yet.
+pub(crate) fn keep(news: &Mutex<Vec<Violation>>, violation: Violation) {
+    /// Who makes more between two calls is up to something.
+    const MOST: usize = 10_000;
+    let mut news = news.locked();
+    if news.len() < MOST {
+        news.push(violation);
+    }
+}
+
+/// The relay's events, as they are told.
+struct Told<F>(F);
+
+impl<F: Fn(Violation) + Send + Sync> Events for Told<F> {
     fn closed(&self, closed: &Closed) {
         let problem = match &closed.outcome {
             Outcome::Finished | Outcome::Refused => None,
@@ -183,7 +209,7 @@ impl Events for News {
             Outcome::Failed(why) => Some(why.clone()),
         };
         let duration_ms = u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX);
-        self.add(Violation::connected(Connection {
+        (self.0)(Violation::connected(Connection {
             host: closed.host.to_string(),
             port: closed.port,
             address: closed.address,
@@ -201,7 +227,7 @@ impl Events for News {
     fn refused(&self, refused: &Refused) {
         let host = refused.host.with_port(refused.port);
         let resource = refused.named.clone().unwrap_or_else(|| host.clone());
-        self.add(Violation {
+        (self.0)(Violation {
             program: refused.program.clone(),
             pid: refused.pid,
             time_ms: ringfence_model::now_ms(),

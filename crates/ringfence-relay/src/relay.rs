@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _};
+use ringfence_model::{AddressKind, Host, HostDecision, HostRule, LockExt as _, NetworkPolicy};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
@@ -53,6 +53,22 @@ pub enum Decision {
     Denied(Option<HostRule>),
     /// The port is blocked for every host.
     DeniedPort,
+}
+
+impl Decision {
+    /// Without looking anything up.
+    #[must_use]
+    pub fn of(policy: &NetworkPolicy, host: &Host, port: u16) -> Self {
+        match policy.decide_host(host, port) {
+            HostDecision::Allowed(rule) => Self::Allowed(rule.clone()),
+            HostDecision::Denied(Some(rule)) => Self::Denied(Some(rule.clone())),
+            // Only as itself: a name from elsewhere that leads to it is somebody's trick.
+            _ if policy.host_ports.contains(&port) && is_this_machine(host) => Self::HostPort,
+            HostDecision::Ask => Self::Ask,
+            HostDecision::Denied(None) => Self::Denied(None),
+            HostDecision::DeniedPort => Self::DeniedPort,
+        }
+    }
 }
 
 /// The way out of one sandbox. Clones are the same relay; with the last one its connections end.
@@ -182,16 +198,7 @@ impl Shared {
     }
 
     pub(crate) fn decide(&self, host: &Host, port: u16) -> Decision {
-        let policy = &self.settings.policy;
-        match policy.decide_host(host, port) {
-            HostDecision::Allowed(rule) => Decision::Allowed(rule.clone()),
-            HostDecision::Denied(Some(rule)) => Decision::Denied(Some(rule.clone())),
-            // Only as itself: a name from elsewhere that leads to it is somebody's trick.
-            _ if policy.host_ports.contains(&port) && is_this_machine(host) => Decision::HostPort,
-            HostDecision::Ask => Decision::Ask,
-            HostDecision::Denied(None) => Decision::Denied(None),
-            HostDecision::DeniedPort => Decision::DeniedPort,
-        }
+        Decision::of(&self.settings.policy, host, port)
     }
 }
 

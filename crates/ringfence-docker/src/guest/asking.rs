@@ -8,10 +8,11 @@ use ringfence_fence::approval::Settled;
 use ringfence_fence::approve::ask_within;
 use ringfence_fence::{Approval, Question};
 use ringfence_local::guest::wire::{Order, answered};
-use ringfence_model::{Decision, Grant, Violation};
+use ringfence_model::{Decision, Grant, Violation, ViolationKind};
 use ringfence_workspace::PathMap;
 use tokio::sync::mpsc;
 
+use super::connections::Connections;
 use super::inside;
 use super::link::send;
 
@@ -23,13 +24,19 @@ pub(super) struct Asking {
     approval: Approval,
     map: PathMap,
     orders: mpsc::UnboundedSender<Vec<u8>>,
+    connections: Connections,
     /// What was asked, and what was answered. It is this that is told to others, not what the guest makes of it.
     open: Arc<Mutex<Open>>,
 }
 
 impl Asking {
-    pub(super) fn new(approval: Approval, map: PathMap, orders: mpsc::UnboundedSender<Vec<u8>>) -> Self {
-        Self { approval, map, orders, open: Arc::default() }
+    pub(super) fn new(
+        approval: Approval,
+        map: PathMap,
+        orders: mpsc::UnboundedSender<Vec<u8>>,
+        connections: Connections,
+    ) -> Self {
+        Self { approval, map, orders, connections, open: Arc::default() }
     }
 
     pub(super) fn ask(&self, number: u64, violation: Violation, command: String, grant: Grant) {
@@ -39,11 +46,14 @@ impl Asking {
             let _ = send(&self.orders, &Order::Answer { question: number, decision: Decision::Deny });
             return;
         }
-        let is_of_the_host = self.map.to_host(&grant.path).is_some();
+        // Hosts have the same names everywhere.
+        let place = (violation.kind == ViolationKind::NetworkViolation).then(|| violation.resource.clone());
+        let is_of_the_host = place.is_some() || self.map.to_host(&grant.path).is_some();
         let violation = inside::told_outside(violation, &self.map);
         let question = Question { violation, command, grant: inside::outside(grant, &self.map), call: None };
         self.open().insert(number, (question.clone(), None));
         let (approval, orders, open) = (self.approval.clone(), self.orders.clone(), Arc::clone(&self.open));
+        let connections = self.connections.clone();
         // Asking blocks; nothing else may wait for it.
         let asked = ringfence_local::offload::spawn(move || {
             let (decision, _) = ask_within(&*approval.approver, &question, approval.timeout);
@@ -54,6 +64,9 @@ impl Asking {
             };
             if let Some((_, answer)) = open.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&number) {
                 *answer = Some(decision);
+            }
+            if let Some(place) = place.filter(|_| decision.allows()) {
+                connections.says_yes(&place, decision.scope());
             }
             let _ = send(&orders, &Order::Answer { question: number, decision });
         });
@@ -85,7 +98,7 @@ mod tests {
 
     use ringfence_fence::approval::AskAbout;
     use ringfence_fence::approve::Callback;
-    use ringfence_model::{Access, GrantScope, Operation, ViolationKind};
+    use ringfence_model::{Access, GrantScope, Operation};
 
     use super::*;
 
@@ -97,7 +110,8 @@ mod tests {
             timeout: Duration::from_secs(60),
             on_settled: Arc::new(|_| ()),
         };
-        let asking = Asking::new(approval, PathMap::new(vec![], Path::new("/w")), orders);
+        let asking =
+            Asking::new(approval, PathMap::new(vec![], Path::new("/w")), orders, Connections::default());
         let violation = Violation {
             access: Some(Access::Read),
             message: message.to_owned(),

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::TARGET;
 use super::asking::Asking;
+use super::connections::{Connections, Outside};
 use super::inside;
 use crate::engine::attached::{Attached, Pieces, Program};
 use crate::engine::{Engine, Task};
@@ -59,6 +60,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     background: Option<BackgroundHook>,
     asking: Option<Asking>,
+    connections: Connections,
     map: PathMap,
 }
 
@@ -104,6 +106,7 @@ impl Shared {
 pub(crate) struct Listeners {
     pub(crate) approval: Option<Approval>,
     pub(crate) background: Option<Background>,
+    pub(crate) outside: Option<Outside>,
 }
 
 impl Link {
@@ -122,11 +125,15 @@ impl Link {
         };
         let (orders, queue) = mpsc::unbounded_channel();
         let (tell, told) = oneshot::channel();
-        let asking = listeners.approval.map(|approval| Asking::new(approval, map.clone(), orders.clone()));
+        let connections = Connections::new(listeners.outside, orders.clone())?;
+        let asking = listeners
+            .approval
+            .map(|approval| Asking::new(approval, map.clone(), orders.clone(), connections.clone()));
         let shared = Arc::new(Shared {
             state: Mutex::new(State { ready: Some(tell), ..State::default() }),
             background: listeners.background.map(BackgroundHook),
             asking,
+            connections,
             map,
         });
         let Attached { input, output, .. } = attached;
@@ -185,6 +192,9 @@ impl Link {
             if let Some(why) = &state.ended {
                 return Err(Error::new(ErrorKind::SandboxNotAvailable, format!("{why}; nothing ran")));
             }
+            if state.waiting.is_empty() {
+                self.shared.connections.next_command();
+            }
             state.waiting.insert(id, Waiting { shell: shell.map(str::to_owned), reader: tell });
         }
         let mut awaited = Awaited { link: self, id, ended: false };
@@ -239,6 +249,7 @@ impl Link {
             let _ = ended.await;
         }
         end(&self.shared, "the sandbox was closed");
+        self.shared.connections.end().await;
     }
 
     /// Ends the command that runs in a shell, if one does.
@@ -401,6 +412,7 @@ async fn hear(shared: &Arc<Shared>, line: &[u8]) {
             }
             return;
         }
+        Word::Out { word } => return shared.connections.hear(word),
         Word::Job { id, answer } => {
             if let Some(asked) = shared.state().asked.remove(&id) {
                 let _ = asked.send(Ok(answer));

@@ -7,8 +7,10 @@
 //! | [`inside`] | the policy, in the container's words |
 //! | `jobs` | background commands and terminals |
 //! | `asking` | questions of the fence inside, answered outside |
+//! | `connections` | connections of the fence inside, made outside |
 
 mod asking;
+mod connections;
 pub mod inside;
 mod jobs;
 pub mod link;
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use ringfence_model::{Error, ErrorKind, Result};
 use sha1::{Digest as _, Sha1};
 
+pub(crate) use connections::Outside;
 pub(crate) use jobs::GuestJobs;
 pub use link::Link;
 

@@ -94,6 +94,12 @@ impl std::fmt::Display for Note {
 }
 
 impl ContainerSpec {
+    /// Whether nothing but its own loopback can be reached.
+    #[must_use]
+    pub fn has_no_network(&self) -> bool {
+        self.network == "none"
+    }
+
     /// Finds paths of the host inside the container, and the other way round.
     #[must_use]
     pub fn path_map(&self) -> PathMap {

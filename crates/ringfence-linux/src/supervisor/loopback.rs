@@ -204,6 +204,13 @@ pub(super) fn numbers() -> impl Iterator<Item = u64> {
     table().into_iter().map(|socket| socket.number)
 }
 
+/// The addresses of all TCP sockets of this network that a process has open.
+#[must_use]
+pub fn addresses_in_use() -> HashSet<SocketAddr> {
+    let held = table().into_iter().filter(|socket| socket.number != 0);
+    held.map(|socket| SocketAddr::new(socket.address.to_canonical(), socket.port)).collect()
+}
+
 fn table() -> Vec<Socket> {
     let text = |name: &str| std::fs::read_to_string(format!("/proc/self/net/{name}")).unwrap_or_default();
     ["tcp", "tcp6"]

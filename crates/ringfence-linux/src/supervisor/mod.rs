@@ -63,7 +63,7 @@ use rustix::io::Errno;
 
 pub use ask::Ask;
 pub use describe::left_out;
-pub use loopback::Bound;
+pub use loopback::{Bound, addresses_in_use};
 pub use outside::{DatagramSocket, NoWay, Outside, Reach, Upstream, Wanted};
 pub use report_once::Reporter;
 pub use shared::Shared;

@@ -22,6 +22,7 @@ fn inputs(project: &Path) -> PlanInputs {
         inspection: None,
         options: LaunchOptions::new(LocalOptions::default()).unwrap(),
         policy,
+        elsewhere: None,
     }
 }
 

@@ -6,11 +6,18 @@
 //!
 //! **Invariant:** what is said here is not believed where it matters outside: a guest speaks for the sandbox it is in.
 
+#[cfg(target_os = "linux")]
+mod carrier;
+#[cfg(target_os = "linux")]
+pub mod for_guest;
 pub mod job_wire;
 #[cfg(target_os = "linux")]
 mod meter;
+pub mod out_wire;
 #[cfg(target_os = "linux")]
 mod serve;
+#[cfg(target_os = "linux")]
+mod through_user;
 pub mod wire;
 
 #[cfg(target_os = "linux")]

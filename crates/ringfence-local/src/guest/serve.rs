@@ -17,9 +17,11 @@ use tokio::sync::oneshot;
 
 use super::job_wire::{JobAnswer, JobCall, size};
 use super::meter::{Meter, sacrifice_children};
+use super::through_user::{Nobody, Ways};
 use super::wire::{Bytes, Failure, Order, Start, VERSION, Word};
 use crate::offload::spawn;
 use crate::provider::LocalSandbox;
+use crate::way_out::Elsewhere;
 
 /// Nothing here is waited for longer; commands have limits of their own.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -48,6 +50,7 @@ pub fn serve(
     while let Some(order) = input.next()? {
         guest.obey(order)?;
     }
+    guest.ways.iter().for_each(|ways| ways.is_alone());
     wait_for(guest.sandbox.dispose(), FOR_EVER).unwrap_or(Ok(()))
 }
 
@@ -104,6 +107,8 @@ struct Guest {
     mouth: Arc<Mouth>,
     running: Mutex<BTreeMap<u64, Option<String>>>,
     counter: Arc<Counter>,
+    /// Where connections are made for the guest.
+    ways: Option<Arc<Ways>>,
 }
 
 impl Guest {
@@ -144,9 +149,19 @@ impl Guest {
                 })),
             },
         };
-        let sandbox = Arc::new(LocalSandbox::start(options)?);
+        let out = Arc::clone(&mouth);
+        let made = start.connects.then(|| Ways::new(move |word| out.say(&Word::Out { word })));
+        let ways = made.transpose().map_err(|errno| {
+            Error::new(ErrorKind::InitializationFailed, "cannot carry connections")
+                .caused_by(std::io::Error::from(errno))
+        })?;
+        let elsewhere: Arc<dyn Elsewhere> = match &ways {
+            Some(ways) => Arc::clone(ways) as _,
+            None => Arc::new(Nobody),
+        };
+        let sandbox = Arc::new(LocalSandbox::start_in(options, Some(elsewhere))?);
         sacrifice_children();
-        Ok(Self { sandbox, mouth, running: Mutex::default(), counter })
+        Ok(Self { sandbox, mouth, running: Mutex::default(), counter, ways })
     }
 
     fn obey(self: &Arc<Self>, order: Order) -> Result<()> {
@@ -177,6 +192,12 @@ impl Guest {
                 self.counter.answer(question, decision);
                 Ok(())
             }
+            Order::Out { order } => {
+                if let Some(ways) = &self.ways {
+                    ways.hear(order);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -198,12 +219,20 @@ impl Guest {
             _ => (),
         };
         let before = Meter::read();
+        if let Some(ways) = &self.ways {
+            ways.begins();
+        }
         let mut outcome = self.shell(shell).and_then(|shell| {
             wait_for(shell.execute(request, &events), FOR_EVER)
                 .unwrap_or_else(|| Err(Error::new(ErrorKind::Timeout, "the command did not end")))
         });
         self.running().remove(&id);
+        let news = self.ways.as_ref().map(|ways| ways.settle()).unwrap_or_default();
+        for violation in &news {
+            events(ExecEvent::Violation(Box::new(violation.clone())));
+        }
         if let Ok(result) = &mut outcome {
+            result.violations.extend(news);
             result.violations.extend(Meter::read().since(before));
             if result.restarted {
                 sacrifice_children();

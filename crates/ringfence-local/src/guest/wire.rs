@@ -16,9 +16,10 @@ use ringfence_model::{
 use serde::{Deserialize, Serialize};
 
 use super::job_wire::{JobAnswer, JobCall};
+use super::out_wire::{OutOrder, OutWord};
 
 /// Said first by both sides; those who differ do not understand each other.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What a guest is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -48,6 +49,10 @@ pub enum Order {
         id: u64,
         call: JobCall,
     },
+    /// About a connection.
+    Out {
+        order: OutOrder,
+    },
 }
 
 /// What the sandbox is made from. Paths are those inside.
@@ -64,6 +69,9 @@ pub struct Start {
     /// Whether anybody is asked about refusals, about which, and how long.
     #[serde(default)]
     pub ask: Option<Ask>,
+    /// Whether connections are made for the guest.
+    #[serde(default)]
+    pub connects: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -189,6 +197,10 @@ pub enum Word {
     Job {
         id: u64,
         answer: JobAnswer,
+    },
+    /// About a connection.
+    Out {
+        word: OutWord,
     },
     /// Output of jobs while no command runs.
     Late {

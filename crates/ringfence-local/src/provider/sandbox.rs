@@ -15,6 +15,7 @@ use super::turns::Turns;
 use crate::fence::LocalFence;
 use crate::offload::offload;
 use crate::shell::{SharedSandbox, Shell, ShellOptions};
+use crate::way_out::Elsewhere;
 
 /// The private channels of a shell have numbers below this.
 const LEAST_OPEN_FILES: u64 = 128;
@@ -33,7 +34,15 @@ pub struct LocalSandbox {
 
 impl LocalSandbox {
     /// Prepares the fence and starts its main shell; blocks until bash is ready.
-    pub fn start(mut options: CreateOptions) -> Result<Self> {
+    pub fn start(options: CreateOptions) -> Result<Self> {
+        Self::start_in(options, None)
+    }
+
+    /// As [`start`](Self::start), in a place without a network, where somebody else makes connections.
+    pub(crate) fn start_in(
+        mut options: CreateOptions,
+        elsewhere: Option<Arc<dyn Elsewhere>>,
+    ) -> Result<Self> {
         let most = &mut options.policy.limits.max_open_files;
         *most = most.map(|most| most.max(LEAST_OPEN_FILES));
         let Hooks { approval, background, .. } = options.hooks.clone();
@@ -41,7 +50,7 @@ impl LocalSandbox {
         if let Some(background) = background {
             shell_options.background = background;
         }
-        let native = Arc::new(LocalFence::prepare(options)?);
+        let native = Arc::new(LocalFence::prepare_in(options, elsewhere)?);
         let shared = SharedSandbox::new(Arc::clone(&native), &BTreeMap::new());
         let shell = Shell::start_in(&shared, shell_options.clone())?;
         let turns = Turns::new(shell);

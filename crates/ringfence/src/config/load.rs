@@ -190,7 +190,6 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     // A layer that names a laxer profile than the one chosen has not chosen it.
     merge.config.profile = profile;
     merge.no_raw_network();
-    merge.no_hosts_by_name();
     if options.project == options.home {
         let message = "the project is the whole home directory: what is in it can be read and written, but for secrets and what runs later";
         merge.warnings.push(
@@ -332,22 +331,6 @@ impl Merge {
             deny("os.bubblewrap.unshareNet");
         }
         self.nobody_is_nobody();
-    }
-
-    /// A container has a network or none: hosts are reached by name from the local fence only.
-    fn no_hosts_by_name(&mut self) {
-        let config = &self.config;
-        let Some(entry) = config.allowed_hosts.first() else { return };
-        if config.provider == "docker" && !config.allow_network {
-            let message = "has no effect: a container has a network or none, and this one has none";
-            self.warnings.push(
-                Diagnostic::warning(DiagnosticKind::Ignored, message)
-                    .in_file(entry.source.file.as_deref())
-                    .on_line(entry.source.line)
-                    .key("allowedHosts")
-                    .suggest("use the provider `local`, whose fence reaches hosts by name"),
-            );
-        }
     }
 
     /// A set that finds nothing here is an error: what it should allow or block would be missing.

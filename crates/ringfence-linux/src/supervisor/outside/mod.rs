@@ -375,16 +375,17 @@ impl Supervisor<'_> {
         let Some(listener) = self.shared_listener(listener) else { return Answer::Done(Err(Errno::ACCESS)) };
         let call = Call { listener, id: notification.id };
         outgoing.begin(&call);
-        let untold = Arc::clone(&self.untold);
+        let (its, its_call, untold) = (Arc::clone(&outgoing), call.clone(), Arc::clone(&self.untold));
         let work = move || {
-            if let Some(violation) = outgoing.make(&call, false) {
+            if let Some(violation) = its.make(&its_call, false) {
                 untold.locked().push(violation);
             }
         };
-        match dialling(work) {
-            Ok(()) => Answer::Later,
-            Err(errno) => Answer::Done(Err(errno)),
+        if let Err(errno) = dialling(work) {
+            // A call that does not wait has its answer, and its socket would connect for ever.
+            outgoing.fail(&call, errno);
         }
+        Answer::Later
     }
 
     /// Whether the address stands for a name.
