@@ -18,7 +18,7 @@ pub(crate) use agents::{Approve, Deny};
 #[cfg(all(feature = "mcp", target_os = "linux"))]
 pub(crate) use agents::{Client, InstallMcp, Mcp, McpCommand};
 pub(crate) use inspect::{
-    Check, CheckConfig, Completions, Config, ConfigCommand, ConfigPath, ConfigSets, Doctor, Explain,
+    Check, CheckConfig, Completions, Config, ConfigCommand, ConfigPath, ConfigSets, Doctor, Explain, Kits,
     ShowConfig,
 };
 pub(crate) use live::{Session, Shell};
@@ -104,6 +104,8 @@ pub(crate) enum Command {
     Grants(Grants),
     /// Keep rules: commands that pass, or are refused, without a question
     Rules(Rules),
+    /// List the kits, which let whole agents live inside; or show one, with the reasons
+    Kits(Kits),
     /// List the sandboxes that are there
     List(ListSandboxes),
     /// Remove sandboxes, so that they are made anew with the current configuration
@@ -129,6 +131,9 @@ pub(crate) struct Sandbox {
     /// The agent whose section of the configuration applies
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
+    /// Give an agent what it needs to live inside, such as claude-code: its state, hosts and variables
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kit: Vec<String>,
     /// Also show this path, read-only
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_read: Vec<String>,

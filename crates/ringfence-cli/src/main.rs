@@ -6,7 +6,7 @@
 //! | [`answer`] | answering the questions of agents that have nobody else to ask |
 //! | [`args`] | the command line, as data |
 //! | [`gate`] | how refusals of the gate are told |
-//! | [`run`], [`session`], `mcp`, [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`sandboxes`], [`completions`] | the commands |
+//! | [`run`], [`session`], `mcp`, [`doctor`], [`explain`], [`check`], [`config`], [`log`], [`violations`], [`grants`], [`rules`], [`kits`], [`sandboxes`], [`completions`] | the commands |
 //! | [`output`] | text, tables, JSON and colours on standard output |
 //! | [`places`] | where the files are |
 //! | [`report`] | errors and refusals in words, and exit codes |
@@ -27,6 +27,7 @@ mod doctor;
 mod explain;
 mod gate;
 mod grants;
+mod kits;
 mod log;
 #[cfg(all(feature = "mcp", target_os = "linux"))]
 mod mcp;
@@ -123,6 +124,7 @@ fn execute(command: Command) -> Result<ExitCode> {
         Command::Violations(args) => violations::violations(&args),
         Command::Grants(args) => grants::grants(&args),
         Command::Rules(args) => rules::rules(&args),
+        Command::Kits(args) => kits::kits(&args),
         Command::List(args) => sandboxes::list(&args),
         Command::Recreate(args) => sandboxes::recreate(&args),
         Command::Prune(args) => sandboxes::prune(&args),

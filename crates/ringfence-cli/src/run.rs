@@ -139,7 +139,7 @@ fn place(args: &Run, advice: Advice, core: &Core, around: &Surroundings) -> Resu
     if !around.interactive {
         request.stdin = input()?;
     }
-    setup.make_home();
+    setup.make_home()?;
     let elsewhere = elsewhere(args, core)?;
     if around.interactive {
         let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
@@ -165,7 +165,7 @@ fn locally(
     mut request: ExecRequest,
 ) -> Result<ExitCode> {
     let setup = core.setup();
-    setup.make_home();
+    setup.make_home()?;
     let adviser = match advice {
         Advice::OnWhatIsTyped if around.interactive => Adviser::new(core.gatekeeper(), asks(core, around)),
         Advice::OnWhatIsTyped | Advice::None => None,

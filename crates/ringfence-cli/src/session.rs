@@ -38,7 +38,7 @@ pub(crate) fn session(args: &Session) -> Result<ExitCode> {
     }
     let questions = Arc::new(WireQuestions::new(Arc::clone(&wire)));
     let core = core(args, &setup, &questions, &wire)?;
-    setup.make_home();
+    setup.make_home()?;
     let place: Arc<dyn Workplace> = Arc::new(workplace(args, &core, &wire)?);
     // Nothing that still runs is of use without a reader. Everything in the sandboxes goes with this
     // process; what was done stays in the ledger.

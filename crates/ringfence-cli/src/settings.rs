@@ -24,6 +24,9 @@ pub(crate) fn load(args: &Sandbox, mut settings: Map<String, Value>) -> Result<S
     let mut set = |key: &str, value: Value| {
         settings.insert(key.to_owned(), value);
     };
+    if !args.kit.is_empty() {
+        set("useKits", json!(args.kit));
+    }
     if let Some(provider) = &args.provider {
         set("provider", json!(provider));
     }

@@ -55,6 +55,8 @@ mod suite {
     pub(crate) mod gate_lists;
     pub(crate) mod gate_reader;
     pub(crate) mod interactive;
+    #[cfg(target_os = "linux")]
+    mod kits;
     pub(crate) mod launchers;
     #[cfg(feature = "mcp")]
     pub(crate) mod mcp;

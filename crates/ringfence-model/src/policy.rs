@@ -80,7 +80,7 @@ impl PathRule {
 }
 
 /// Directories that are built or downloaded rather than written: nobody's editor or agent takes its settings from there.
-pub const BUILT_DIRECTORIES: [&str; 13] = [
+pub const BUILT_DIRECTORIES: [&str; 14] = [
     "node_modules",
     "target",
     "__pycache__",
@@ -94,7 +94,11 @@ pub const BUILT_DIRECTORIES: [&str; 13] = [
     "bower_components",
     ".terraform",
     ".next",
+    KITS_DIRECTORY,
 ];
+
+/// Above the state of agents that live inside: only they act on what is in it.
+pub const KITS_DIRECTORY: &str = "ringfence-kits";
 
 /// The beginning of the key of built-in rules about settings, which says who acts on them and how; see [`PathRule::runs_later`].
 pub const RUNS_LATER: &str = "runs later";
@@ -107,6 +111,8 @@ pub enum RuleLayer {
     Profile,
     User,
     Agent,
+    /// What a kit lets an agent do.
+    Kit,
     Project,
     Call,
     /// A person's answer.
@@ -149,6 +155,7 @@ impl std::fmt::Display for RuleSource {
             RuleLayer::Profile => "profile",
             RuleLayer::User => "user config",
             RuleLayer::Agent => "agent config",
+            RuleLayer::Kit => "kit",
             RuleLayer::Project => "project config",
             RuleLayer::Call => "command line",
             RuleLayer::Grant => "grant",

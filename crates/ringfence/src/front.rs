@@ -361,7 +361,7 @@ impl Ringfence {
             let runner = OneCommand::unfenced(setup, unsandboxed::Output::Capture);
             core.run(&mut call, proposal, &runner, &ticket, request, &events)
         } else if setup.loaded.config.provider == LOCAL {
-            setup.make_home();
+            setup.make_home()?;
             let options = CreateOptions {
                 environment: setup.env.clone(),
                 provider_options: setup.local_options(&[], parts.stage.as_deref())?,

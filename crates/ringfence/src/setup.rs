@@ -158,10 +158,12 @@ impl Setup {
     }
 
     /// To be called before a fence is planned in which something of an agent's will run: what is not there cannot be
-    /// covered, and ringfence's home holds its rules and records. A user who may not make it here cannot make it inside either.
-    pub fn make_home(&self) {
+    /// covered or shown. Ringfence's home holds its rules and records; a user who may not make it here cannot make it inside
+    /// either. The state of kits lasts only where it is the host's.
+    pub fn make_home(&self) -> Result<()> {
         use std::os::unix::fs::DirBuilderExt as _;
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.ringfence_home);
+        self.loaded.kits.make()
     }
 
     /// The user's own configuration.

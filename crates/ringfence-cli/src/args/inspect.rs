@@ -107,6 +107,24 @@ Examples:
 Exit codes: 0 allow, 10 ask, 11 deny; with --jsonl 0.";
 
 #[derive(Debug, Args)]
+#[command(after_help = KITS_EXAMPLES)]
+pub(crate) struct Kits {
+    /// The kit to show [default: a list of all]
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const KITS_EXAMPLES: &str = "\
+Examples:
+  ringfence kits
+  ringfence kits claude-code
+  ringfence kits codex --json | jq '.kit.hosts'
+  ringfence run --kit claude-code -- claude";
+
+#[derive(Debug, Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,

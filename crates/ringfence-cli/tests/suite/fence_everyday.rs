@@ -10,6 +10,7 @@ for_every_launcher! {
     what_another_user_keeps_closed_is_no_hindrance,
     who_hides_its_memory_opens_and_removes_files,
     what_goes_with_the_private_home_is_named,
+    threads_make_the_same_directories_at_once,
 }
 
 /// Runs shell text that must succeed, without any refusal that would trouble a person.
@@ -38,6 +39,38 @@ fn what_goes_with_the_private_home_is_named(launcher: Launcher) {
     assert!(lost.contains(&room.home.join("out/result").display().to_string()), "{ran:?}");
     assert!(lost.contains("--allow-write") && !lost.contains("cache") && !lost.contains("kept"), "{ran:?}");
     assert!(!run("true").stderr.contains("gone with it"));
+}
+
+/// As runtimes with many threads do when they start: each makes what is missing above its own directory.
+fn threads_make_the_same_directories_at_once(launcher: Launcher) {
+    let room = Room::on(launcher);
+    let ran = room.fenced(
+        r#"python3 - <<'E'
+import os, shutil, threading
+bad = []
+def make(path):
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        make(os.path.dirname(path))
+        make(path)
+    except OSError as error:
+        bad.append(error)
+for turn in range(40):
+    start = threading.Barrier(6)
+    def go(number):
+        start.wait()
+        make(f"made/{number % 3}/a/{number % 2}")
+    threads = [threading.Thread(target=go, args=(number,)) for number in range(6)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    shutil.rmtree("made")
+print(bad)
+E"#,
+    );
+    assert_eq!(ran.stdout, "[]\n", "{ran:?}");
 }
 
 #[test]

@@ -39,6 +39,9 @@ impl Supervisor<'_> {
         notification: &Notification,
         call: Call,
     ) -> Answer {
+        if self.resolved == Resolved::Unreachable && self.makes_in_kept(call) {
+            return Answer::Done(Err(self.why_unreachable()));
+        }
         if !matches!(self.resolved, Resolved::Exists | Resolved::Missing) || !self.is_kept_from(call) {
             return Answer::Continue;
         }
@@ -65,6 +68,18 @@ impl Supervisor<'_> {
         let answer = self.take_back(call, answer);
         self.tell_of_settings(notification, call, &answer);
         answer
+    }
+
+    /// Whether the call makes a name where only the supervisor can. The kernel would look again, and refuse it in a
+    /// directory that another thread has made meanwhile.
+    fn makes_in_kept(&self, call: Call) -> bool {
+        let makes = match call {
+            Call::Open { flags, .. } => flags & libc::O_CREAT != 0,
+            Call::OpenHow { .. } => self.how.0 & libc::O_CREAT != 0,
+            Call::Create { .. } | Call::Move { .. } => true,
+            _ => false,
+        };
+        makes && self.is_kept(self.path.as_path())
     }
 
     /// Whether the call makes or writes something where only the supervisor can.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::containers::{BrowserSection, DockerSection};
 use super::hosts::{BlockedHost, HostSetting};
+use super::kits::Kit;
 use super::limits::LimitsSetting;
 use super::object::{objects_only, written_as_derived};
 use super::setting::{Seconds, Setting, Size, Text};
@@ -166,18 +167,29 @@ pub struct ConfigFile {
     /// When unused sandboxes are removed.
     pub prune: Option<PruneSection>,
 
+    /// Kits that are used, by name: what an agent needs to live inside.
+    #[serde(alias = "use_kits")]
+    pub use_kits: Texts,
+    /// Kits of your own, by name; one that is built in is replaced.
+    pub kits: Option<BTreeMap<String, Kit>>,
+
     /// Settings of single agents, by name; they beat the rest of this file.
     pub agents: Option<BTreeMap<String, AgentSection>>,
 }
 
-/// One agent's settings: everything a file may say, except further agents and grants.
+/// One agent's settings: everything a file may say, except further agents, grants and kits.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentSection(pub Box<ConfigFile>);
 
 impl<'de> Deserialize<'de> for AgentSection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let section: ConfigFile = super::object::read(deserializer)?;
-        let present = [section.agents.is_some(), section.grants.is_some(), section.schema.is_some()];
+        let present = [
+            section.agents.is_some(),
+            section.grants.is_some(),
+            section.kits.is_some(),
+            section.schema.is_some(),
+        ];
         for (key, present) in TOP_ONLY.into_iter().zip(present) {
             if present {
                 return Err(D::Error::custom(format_args!("`{key}` belongs at the top of the file")));
@@ -208,7 +220,7 @@ impl JsonSchema for AgentSection {
 }
 
 /// Keys that an agent's section may not have.
-const TOP_ONLY: [&str; 3] = ["agents", "grants", "$schema"];
+const TOP_ONLY: [&str; 4] = ["agents", "grants", "kits", "$schema"];
 
 /// Which mechanism of the operating system, and its own settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]

@@ -159,6 +159,12 @@ impl<'de> Deserialize<'de> for HostSetting {
     }
 }
 
+impl Serialize for HostSetting {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize(&self.text, self.inspect.as_ref(), serializer)
+    }
+}
+
 impl JsonSchema for HostSetting {
     fn schema_name() -> Cow<'static, str> {
         "HostSetting".into()
@@ -240,22 +246,26 @@ impl From<Entry> for HostEntry {
 
 impl Serialize for HostEntry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Written<'a> {
-            host: &'a str,
-            #[serde(skip_serializing_if = "<[String]>::is_empty")]
-            methods: &'a [String],
-            #[serde(skip_serializing_if = "<[String]>::is_empty")]
-            paths: &'a [String],
-            #[serde(skip_serializing_if = "Option::is_none")]
-            credential: Option<&'a Credential>,
-        }
-        match &self.inspect {
-            None => serializer.serialize_str(&self.text),
-            Some(Inspect { methods, paths, credential }) => {
-                Written { host: &self.text, methods, paths, credential: credential.as_ref() }
-                    .serialize(serializer)
-            }
+        serialize(&self.text, self.inspect.as_ref(), serializer)
+    }
+}
+
+/// As it is written in a file.
+fn serialize<S: Serializer>(text: &str, inspect: Option<&Inspect>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Written<'a> {
+        host: &'a str,
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        methods: &'a [String],
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        paths: &'a [String],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        credential: Option<&'a Credential>,
+    }
+    match inspect {
+        None => serializer.serialize_str(text),
+        Some(Inspect { methods, paths, credential }) => {
+            Written { host: text, methods, paths, credential: credential.as_ref() }.serialize(serializer)
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod aliases;
 mod containers;
 mod file;
 mod hosts;
+mod kits;
 mod limits;
 mod local;
 mod object;
@@ -21,6 +22,7 @@ pub use file::{
     PermanentGrant, PolicySection, PruneSection, SafetySection, SeatbeltSection, ToolsSection,
 };
 pub use hosts::{BlockedHost, HOST_SETS, HostEntry, HostSetting, HostWord};
+pub use kits::{Kit, KitFile, KitHost, KitName, KitPath, KitVariable};
 pub use limits::{LimitRow, LimitsSection, LimitsSetting};
 pub use local::{LocalOptions, LocalSection, SeatbeltOptions};
 pub use resolved::{

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::builtin::{self, Platform};
 use super::diagnostic::{Diagnostic, DiagnosticKind};
 use super::expand::{EnvMap, Expander};
+use super::kits::{self, Needs};
 use super::merge::{Merge, Origin};
 use super::profile;
 use super::runs_later::RUNS_LATER;
@@ -97,6 +98,8 @@ pub struct Loaded {
     pub warnings: Vec<Diagnostic>,
     /// The files that had a part in it.
     pub files: Vec<PathBuf>,
+    /// What the kits in use need to be there before anything runs.
+    pub(crate) kits: Needs,
     pub(super) origins: BTreeMap<&'static str, RuleSource>,
 }
 
@@ -166,11 +169,12 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     if let Some(layer) = user {
         let origin = layer.origin(RuleLayer::User, "");
         merge.apply(layer.config.clone(), &origin);
-        if let Some(agent) = agent {
+        if let Some(agent) = agent.clone() {
             merge.apply(agent, &layer.origin(RuleLayer::Agent, &below));
         }
         files.push(layer.path.clone());
     }
+    let kits = merge.kits(&kits::in_use(&choosers)?, options)?;
     if let Some(layer) = project {
         let origin = layer.origin(RuleLayer::Project, "");
         let laxer = layer.config.profile.is_some_and(|wanted| wanted < profile);
@@ -201,12 +205,12 @@ pub fn load(options: &LoadOptions<'_>) -> Result<Loaded> {
     merge.sets(options)?;
 
     let Merge { config, origins, warnings, is_of_everything: _ } = merge;
-    Ok(Loaded { config, warnings, files, origins })
+    Ok(Loaded { config, warnings, files, kits, origins })
 }
 
 impl FileLayer {
     fn origin<'a>(&'a self, layer: RuleLayer, below: &'a str) -> Origin<'a> {
-        Origin { layer, file: Some(&self.path), positions: Some(&self.positions), below }
+        Origin { layer, file: Some(&self.path), positions: Some(&self.positions), below, kit: None }
     }
 }
 

@@ -24,12 +24,14 @@ pub(super) struct Origin<'a> {
     pub(super) positions: Option<&'a Positions>,
     /// The prefix of the keys: empty, or `agents/name`.
     pub(super) below: &'a str,
+    /// The kit, for its layer.
+    pub(super) kit: Option<&'a str>,
 }
 
 impl<'a> Origin<'a> {
     /// A layer that is not a file.
     pub(super) fn code(layer: RuleLayer) -> Self {
-        Self { layer, file: None, positions: None, below: "" }
+        Self { layer, file: None, positions: None, below: "", kit: None }
     }
 
     pub(super) fn position(&self, path: &str) -> Option<(u32, u32)> {
@@ -53,7 +55,7 @@ impl<'a> Origin<'a> {
             layer: self.layer,
             file: self.file.map(Path::to_path_buf),
             line: self.position(path).map(|(line, _)| line),
-            key: Some(key.to_owned()),
+            key: Some(self.kit.map_or_else(|| key.to_owned(), |kit| format!("{kit}, {key}"))),
         }
     }
 
@@ -131,6 +133,9 @@ impl Merge {
             browser,
             tools,
             prune,
+            // Kits are layers of their own.
+            use_kits: _,
+            kits: _,
             agents: _,
         } = file;
         let o = origin;

@@ -12,6 +12,7 @@ mod diagnostic;
 pub(crate) mod expand;
 mod grants;
 mod hosts;
+pub mod kits;
 mod load;
 mod merge;
 mod merge_hosts;

@@ -68,6 +68,8 @@ impl Merge {
             browser,
             tools,
             prune,
+            use_kits,
+            kits,
             agents: _,
         } = file;
         let o = origin;
@@ -170,6 +172,8 @@ impl Merge {
             ("docker", docker.is_some()),
             ("browser", browser.is_some()),
             ("prune", prune.is_some()),
+            ("useKits", use_kits.is_some_and(|list| !list.is_empty())),
+            ("kits", kits.is_some_and(|map| !map.is_empty())),
         ] {
             if present {
                 self.widens(o, path);

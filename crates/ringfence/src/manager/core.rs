@@ -339,7 +339,7 @@ impl Manager {
         for warning in &place.warnings {
             (self.options.warn)(warning);
         }
-        setup.make_home();
+        setup.make_home()?;
         let policy = policy(setup, &place, &slot.grants());
         let provider_options = if config.provider == "local" {
             setup.local_options(&self.options.require, self.options.stage.as_deref())?

@@ -3,6 +3,7 @@
 mod checks;
 mod grants;
 mod hosts;
+mod kits;
 mod layers;
 mod policies;
 mod profiles;
