@@ -92,10 +92,10 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
 
 /// With the caller's own home and variables, which say where the registries are.
 fn row(place: &Place, way: &str, project: &Path, install: &Install) -> Row {
-    let mut row = place.row(way, &["sh", "-c", install.command]);
+    let within = |script: &str| format!("cd {} && {script}", project.display());
+    let mut row = place.row(way, &["sh", "-c", &within(install.command)]);
     row.env.retain(|(name, _)| name == "RINGFENCE_HOME");
-    row.cwd = project.display().to_string();
-    row.before = ["sh", "-c", install.before].map(str::to_owned).to_vec();
+    row.before = ["sh", "-c", &within(install.before)].map(str::to_owned).to_vec();
     if let Some(at) = row.argv.iter().position(|word| word == "--").filter(|_| way != BARE) {
         row.argv.splice(at..at, ["--allow-host", install.set].map(str::to_owned));
     }

@@ -22,8 +22,7 @@ pub(super) fn run(count: usize, proxy: Option<(u16, &str)>) {
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let port = site(&issuer);
     let room = tempfile::tempdir().unwrap();
-    let relay = relay(room.path(), &issuer.pem());
-    let authority = relay.ca_certificate_pem().unwrap();
+    let (relay, authority) = relay(room.path(), &issuer.pem());
     let (own, relays) = (trusting(issuer.pem().as_bytes()), trusting(authority.as_bytes()));
     let proxy = proxy.map(|(port, ca)| (port, trusting(&std::fs::read(ca).unwrap())));
     let straight = || TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -86,8 +85,8 @@ fn site(issuer: &CertifiedIssuer<'_, KeyPair>) -> u16 {
     port
 }
 
-/// One that allows `GET` alone to the site.
-fn relay(room: &std::path::Path, roots: &str) -> Relay {
+/// One that allows `GET` alone to the site, and its authority.
+fn relay(room: &std::path::Path, roots: &str) -> (Relay, String) {
     let rule = |text| HostRule::parse(text, RuleSource::layer(RuleLayer::User)).unwrap();
     let mut inspected = rule(HOST);
     inspected.inspect = Inspect::checked(vec!["GET".to_owned()], vec!["/**".to_owned()], None).unwrap();
@@ -98,7 +97,8 @@ fn relay(room: &std::path::Path, roots: &str) -> Relay {
     std::fs::set_permissions(&settings.resolver, std::fs::Permissions::from_mode(0o755)).unwrap();
     settings.roots = vec![room.join("roots.pem")];
     std::fs::write(&settings.roots[0], roots).unwrap();
-    Relay::new(settings, Arc::new(()))
+    let authority = settings.authority.certificate_pem().unwrap();
+    (Relay::new(settings, Arc::new(())), authority)
 }
 
 fn trusting(pem: &[u8]) -> Arc<ClientConfig> {
