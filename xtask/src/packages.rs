@@ -78,6 +78,11 @@ const PACKAGES: &[Package] = &[
         probe: Probe::Program("inotifywait"),
         why: "small programs, bare and inside",
     },
+    Package {
+        name: "tinyproxy-bin",
+        probe: Probe::Program("tinyproxy"),
+        why: "the bench: a proxy to compare with",
+    },
     Package { name: "strace", probe: Probe::Program("strace"), why: "small programs, bare and inside" },
 ];
 

@@ -8,6 +8,7 @@
 //! | [`parts`] | one notification, one approval, memory, and every step of a launch |
 //! | [`session`] | commands in a warm shell, and their output |
 //! | [`gate`] | verdicts on commands and code |
+//! | [`network`], [`installs`] | connections by name: beside bare ones, proxies, and installs of packages |
 //! | [`docker`] | containers against the `docker` command |
 //! | [`many`] | taking a sandbox from the pool, and a thousand live ones |
 //! | [`measure`] | interleaved samples, as this user or as an ordinary one |
@@ -20,9 +21,11 @@ mod cold_start;
 mod docker;
 mod gate;
 mod goals;
+mod installs;
 mod limits;
 mod many;
 mod measure;
+mod network;
 mod parts;
 mod peers;
 mod place;
@@ -79,6 +82,7 @@ const BENCHES: &[(&str, &str, Bench)] = &[
     ("gate", "A verdict of the gate", OfRingfence(gate::run)),
     ("many", "Many sandboxes", OfRingfence(many::run)),
     ("docker", "Containers", OfItsOwn(docker::run)),
+    ("network", "Hosts by name", OfRingfence(network::run)),
     ("workloads", "Everyday work inside", OfRingfence(workloads::run)),
     ("peers", "Other agents' sandboxes", OfRingfence(peers::run)),
 ];

@@ -77,7 +77,7 @@ pub(crate) fn run(programs: &Programs, amount: Amount) -> Result<Found> {
     Ok(Found { markdown: format!("{markdown}\n{skipped}"), json })
 }
 
-fn find(peers: &Path, program: &str) -> Option<PathBuf> {
+pub(super) fn find(peers: &Path, program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = peers.join("node_modules/.bin");
     std::iter::once(own)
