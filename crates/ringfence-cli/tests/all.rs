@@ -15,6 +15,8 @@ mod suite {
     #[cfg(all(feature = "docker", target_os = "linux"))]
     pub(crate) mod docker;
     #[cfg(all(feature = "docker", target_os = "linux"))]
+    mod docker_network;
+    #[cfg(all(feature = "docker", target_os = "linux"))]
     pub(crate) mod docker_sandboxes;
     #[cfg(all(feature = "docker", feature = "mcp", target_os = "linux"))]
     pub(crate) mod docker_session;

@@ -210,6 +210,10 @@ impl Maker {
                 });
             }
         };
+        if options.policy.network.is_by_name() && !way.connects() {
+            let text = "the hosts that are allowed cannot be reached: only a guest in a container without a network, on Linux, leads there";
+            notes.push(Degradation::new(DegradationCode::NoWayOut, text));
+        }
         if let (Afterwards::Remove { held_by }, tie @ Some(_)) = (&afterwards, tie) {
             *held_by.lock().unwrap_or_else(PoisonError::into_inner) = tie;
         }

@@ -106,11 +106,6 @@ impl Plain {
                 "not all denied and protected files of the workspace could be found",
             ));
         }
-        if policy.network.is_by_name() {
-            let text =
-                "the hosts that are allowed cannot be reached: only a guest in the container leads there";
-            degraded.push(Degradation::new(Code::NoWayOut, text));
-        }
         let assurance = Assurance {
             requested: PolicyMode::Restricted,
             effective: PolicyMode::Restricted,
@@ -192,6 +187,14 @@ impl Way {
         match self {
             Self::Guest(link) => link.close().await,
             Self::Plain(plain) => plain.shells.close().await,
+        }
+    }
+
+    /// Whether hosts are reached from it by name.
+    pub(crate) fn connects(&self) -> bool {
+        match self {
+            Self::Guest(link) => link.connects(),
+            Self::Plain(_) => false,
         }
     }
 

@@ -35,7 +35,7 @@ for_every_launcher! {
 /// A server on loopback, and what was said to it.
 pub(crate) struct Server {
     pub(crate) port: u16,
-    heard: Arc<Mutex<Vec<Vec<u8>>>>,
+    pub(crate) heard: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl Server {
@@ -91,7 +91,7 @@ fn asked(room: &Room) -> PathBuf {
     room.home.join("asked")
 }
 
-fn names_asked(room: &Room) -> String {
+pub(crate) fn names_asked(room: &Room) -> String {
     std::fs::read_to_string(asked(room)).unwrap_or_default()
 }
 
@@ -480,7 +480,7 @@ fn always_is_written_as_a_rule_about_the_host() {
 }
 
 /// Variables that say how this machine's tools trust their registries.
-const TRUST: [&str; 5] =
+pub(crate) const TRUST: [&str; 5] =
     ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
 fn packages(set: &str, command: &str, made: &str) {

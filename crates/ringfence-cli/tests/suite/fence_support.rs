@@ -25,7 +25,7 @@ pub(crate) struct Fenced {
 }
 
 impl Fenced {
-    fn of(json: Value) -> Self {
+    pub(crate) fn of(json: Value) -> Self {
         let text = |key: &str| json[key].as_str().unwrap_or_default().to_owned();
         Self {
             code: json["exitCode"].as_i64().unwrap(),

@@ -36,6 +36,12 @@ type Made = std::convert::Infallible;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Connections(Option<Made>);
 
+impl Connections {
+    pub(super) fn are_made(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 #[cfg(target_os = "linux")]
 impl Connections {
     pub(super) fn new(outside: Option<Outside>, orders: mpsc::UnboundedSender<Vec<u8>>) -> Result<Self> {

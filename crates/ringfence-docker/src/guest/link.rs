@@ -173,6 +173,12 @@ impl Link {
         &self.assurance
     }
 
+    /// Whether connections are made for the guest.
+    #[must_use]
+    pub fn connects(&self) -> bool {
+        self.shared.connections.are_made()
+    }
+
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.shared.state().ended.is_none()

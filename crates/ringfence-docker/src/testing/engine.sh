@@ -86,7 +86,7 @@ engine=$!
 trap stop EXIT TERM INT HUP
 
 root "$dir/full" bash dash coreutils grep sed findutils procps util-linux mount hostname git python3-minimal \
-  libpython3-stdlib base-files libc-bin curl libstdc++6
+  libpython3-stdlib base-files libc-bin curl libstdc++6 python3-pip
 root "$dir/least" dash coreutils
 root "$dir/bare" dash
 find "$dir/bare/usr/bin" "$dir/bare/usr/sbin" -mindepth 1 ! -name dash ! -name sh -delete

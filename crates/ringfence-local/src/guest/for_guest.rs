@@ -193,3 +193,65 @@ fn connected() -> std::io::Result<(OwnedFd, OwnedFd)> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// One for a guest that may reach nothing but what a person says yes to, and what it is told.
+    fn asking() -> (Arc<ForGuest>, mpsc::Receiver<OutOrder>) {
+        let mut policy = Policy::default();
+        policy.network.ask = true;
+        let (tell, told) = mpsc::channel();
+        let tell = move |order| drop(tell.send(order));
+        (ForGuest::new(policy, BTreeMap::new(), tell).unwrap(), told)
+    }
+
+    fn dial(id: u64, host: &str, port: u16) -> OutWord {
+        let host = host.to_owned();
+        OutWord::Dial { way: 0, id, host, port, program: None, pid: None, by_person: true }
+    }
+
+    #[test]
+    fn a_guest_is_not_believed_that_a_person_said_yes() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let (guests, told) = asking();
+        let mut id = 0;
+        let mut is_made = |port| {
+            id += 1;
+            guests.hear(dial(id, "127.0.0.1", port));
+            loop {
+                match told.recv().unwrap() {
+                    OutOrder::Dialled { id: its } if its == id => return true,
+                    OutOrder::NoWay { id: its, .. } if its == id => return false,
+                    _ => {}
+                }
+            }
+        };
+        assert!(!is_made(port));
+        guests.says_yes(&format!("127.0.0.1:{port}"), true);
+        assert!(is_made(port));
+        assert!(!is_made(port ^ 1), "yes is about one port");
+        guests.next_command();
+        assert!(!is_made(port), "it was for that command");
+        guests.says_yes(&format!("127.0.0.1:{port}"), false);
+        guests.next_command();
+        assert!(is_made(port));
+        guests.hear(OutWord::End { way: 0 });
+        guests.end();
+    }
+
+    #[test]
+    fn no_guest_takes_more_than_its_share() {
+        let (guests, told) = asking();
+        guests.hear(dial(1, "not a host", 80));
+        assert!(matches!(told.recv().unwrap(), OutOrder::NoWay { id: 1, .. }));
+        for way in 0..=MOST_WAYS as u64 {
+            let known = guests.way(way);
+            assert_eq!(known.is_ok(), way < MOST_WAYS as u64);
+        }
+    }
+}
