@@ -49,9 +49,9 @@ impl Inspection {
         &self.trust.replaced
     }
 
-    /// Files that are inside only.
-    pub(crate) fn own_files(&self) -> &[Replaced] {
-        &self.trust.own
+    /// Files that are inside only, below the sandbox's own directory `run`.
+    pub(crate) fn own_files(&self, run: &Path) -> Vec<Replaced> {
+        self.trust.own.iter().map(|(place, content)| (run.join(place), content.clone())).collect()
     }
 
     /// What the relay has to know.
@@ -60,16 +60,21 @@ impl Inspection {
         settings.secrets = self.fetched.secrets.clone();
     }
 
-    /// Puts placeholders where the credentials would be. Where our files are inside, programs are told whom to trust,
-    /// unless somebody said that already.
+    /// Puts placeholders where the credentials would be. Programs are told whom to trust, unless somebody said that
+    /// already, where there is `run`, the sandbox's own directory.
     pub(crate) fn furnish(
         &self,
         env: &mut BTreeMap<OsString, OsString>,
-        has_files: bool,
+        run: Option<&Path>,
         is_said: impl Fn(&str) -> bool,
     ) {
-        for (name, value) in self.trust.variables.iter().filter(|(name, _)| has_files && !is_said(name)) {
-            env.insert((*name).into(), value.clone());
+        if let Some(run) = run {
+            let files =
+                self.trust.variables.iter().map(|(name, file)| (*name, run.join(file).into_os_string()));
+            let settings = trust::SETTINGS.map(|(name, value)| (name, OsString::from(value)));
+            for (name, value) in files.chain(settings).filter(|(name, _)| !is_said(name)) {
+                env.insert(name.into(), value);
+            }
         }
         for (name, placeholder) in self.fetched.variables.iter().filter(|(name, _)| !is_said(name)) {
             env.insert(name.into(), placeholder.into());

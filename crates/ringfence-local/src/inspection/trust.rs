@@ -1,6 +1,6 @@
 //! Whom programs inside trust: everybody that those of the host do, and the sandbox's own authority.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -29,14 +29,19 @@ const FILES: [&str; 11] = [
     "NIX_SSL_CERT_FILE",
 ];
 
-/// Where files are that the host has not, or does not show.
-const OWN: &str = "/run/ringfence";
+/// Where files are that the host has not, or does not show, below the sandbox's own directory for such things.
+const OWN: &str = "ringfence";
+
+/// Variables without which a program brings its own list of authorities.
+pub(super) const SETTINGS: [(&str, &str); 1] = [("UV_NATIVE_TLS", "true")];
 
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     pub(super) replaced: Vec<Replaced>,
+    /// By their places below the sandbox's own directory.
     pub(super) own: Vec<Replaced>,
-    pub(super) variables: Vec<(&'static str, OsString)>,
+    /// With files of the host, or some of these.
+    pub(super) variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Trust {
@@ -56,10 +61,8 @@ impl Trust {
         let usual = usual.unwrap_or_else(|| trust.add(certificate.as_bytes().to_vec()));
         for name in FILES {
             let shown = trust.shown(host.variable(name), certificate);
-            trust.variables.push((name, shown.unwrap_or_else(|| usual.clone()).into_os_string()));
+            trust.variables.push((name, shown.unwrap_or_else(|| usual.clone())));
         }
-        // It brings its own list of authorities unless it is told so.
-        trust.variables.push(("UV_NATIVE_TLS", "true".into()));
         trust.for_java(certificate, host);
         trust
     }
@@ -136,6 +139,8 @@ fn certificates(bundle: &[u8]) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nb3du\n-----END CERTIFICATE-----\n";
@@ -159,7 +164,7 @@ mod tests {
         let trust = Trust::of(CERTIFICATE, &host);
         let place = |name: &str| &trust.variables.iter().find(|(own, _)| *own == name).unwrap().1;
         let read = |name: &str| {
-            let found = trust.own.iter().find(|(path, _)| path == Path::new(place(name))).unwrap();
+            let found = trust.own.iter().find(|(path, _)| path == place(name)).unwrap();
             String::from_utf8(found.1.clone()).unwrap()
         };
         assert_eq!(trust.own.len(), 2);
