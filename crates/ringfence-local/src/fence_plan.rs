@@ -409,7 +409,7 @@ impl FencePlan {
             let machine = rustix::system::uname();
             let machine = machine.nodename().to_string_lossy();
             let mut replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine, self.by_name);
-            replaced.extend(inputs.inspection.iter().flat_map(|inspection| inspection.replaced()).cloned());
+            replaced.extend(inputs.inspection.iter().flat_map(Inspection::replaced_by_name));
             let usual = self.usual.clone();
             let mut landlocked = Vec::new();
             if let Some((_, rules)) = &mut plan.to_mut().landlock {

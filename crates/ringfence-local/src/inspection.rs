@@ -49,6 +49,14 @@ impl Inspection {
         &self.trust.replaced
     }
 
+    /// The same by every name, for whoever is asked for names and not for what they lead to.
+    pub(crate) fn replaced_by_name(&self) -> Vec<Replaced> {
+        let of = |real: &Path| self.trust.replaced.iter().find(|(path, _)| path == real);
+        let links = self.trust.links.iter();
+        let links = links.filter_map(|(link, real)| Some((link.clone(), of(real)?.1.clone())));
+        self.trust.replaced.iter().cloned().chain(links).collect()
+    }
+
     /// Files that are inside only, below the sandbox's own directory `run`.
     pub(crate) fn own_files(&self, run: &Path) -> Vec<Replaced> {
         self.trust.own.iter().map(|(place, content)| (run.join(place), content.clone())).collect()

@@ -38,6 +38,8 @@ pub(super) const SETTINGS: [(&str, &str); 1] = [("UV_NATIVE_TLS", "true")];
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     pub(super) replaced: Vec<Replaced>,
+    /// Links that programs open, and the files of these that they lead to.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// By their places below the sandbox's own directory.
     pub(super) own: Vec<Replaced>,
     /// With files of the host, or some of these.
@@ -48,7 +50,7 @@ impl Trust {
     pub(super) fn of(certificate: &str, host: &Host) -> Self {
         let mut trust = Self::default();
         for place in ROOTS.map(Path::new) {
-            let Some(real) = canonical(place) else { continue };
+            let Some(real) = trust.real(place) else { continue };
             if let Ok(content) = std::fs::read(&real)
                 && !trust.replaced.iter().any(|(known, _)| *known == real)
             {
@@ -65,6 +67,15 @@ impl Trust {
         }
         trust.for_java(certificate, host);
         trust
+    }
+
+    /// Where a path leads, which is remembered.
+    fn real(&mut self, path: &Path) -> Option<PathBuf> {
+        let real = canonical(path)?;
+        if real != path {
+            self.links.push((path.to_owned(), real.clone()));
+        }
+        Some(real)
     }
 
     /// Where the person's own file is found inside, with the authority in it.
@@ -94,7 +105,7 @@ impl Trust {
         let homes = programs.filter_map(|program| Some(program.parent()?.parent()?.to_owned())).chain(named);
         for home in homes {
             let stores = ["lib/security/cacerts", "jre/lib/security/cacerts"];
-            let Some(store) = stores.iter().find_map(|store| canonical(&home.join(store))) else { continue };
+            let Some(store) = stores.iter().find_map(|store| self.real(&home.join(store))) else { continue };
             if self.replaced.iter().any(|(known, _)| *known == store) {
                 continue;
             }
