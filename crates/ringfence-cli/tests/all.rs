@@ -39,7 +39,8 @@ mod suite {
     pub(crate) mod fence_git;
     pub(crate) mod fence_grants;
     mod fence_host_network;
-    mod fence_inspected;
+    pub(crate) mod fence_inspected;
+    mod fence_inspected_attacks;
     pub(crate) mod fence_invisible;
     mod fence_network;
     mod fence_network_udp;

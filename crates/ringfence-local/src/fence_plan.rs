@@ -194,7 +194,9 @@ impl PlanInputs {
             self.users.replaced(fs, &self.host.home, HOSTNAME, self.policy.network.is_by_name());
         let inspection = self.inspection.as_ref();
         replaced.extend(inspection.iter().flat_map(|inspection| inspection.replaced()).cloned());
-        let files = Files { replaced: &replaced, own: inspection.map_or(&[], Inspection::own_files) };
+        let run = Places::usual(&self.host).run;
+        let own = inspection.map(|inspection| inspection.own_files(&run)).unwrap_or_default();
+        let files = Files { replaced: &replaced, own: &own };
         let mut rooms =
             Rooms::new(fs, &files, &|place| self.limits.room(place), self.precision != Precision::Off)?;
         // The one file of it that somebody wants would be refused with the others.
@@ -394,6 +396,11 @@ impl FencePlan {
                 if inputs.host.variable("RINGFENCE").is_none() {
                     own.point_to_refused(&inputs.host.home, &policy.filesystem);
                 }
+                let files =
+                    inputs.inspection.iter().flat_map(|inspection| inspection.own_files(&own.places.run));
+                for (path, content) in files {
+                    own.put(&path, &content)?;
+                }
                 Some(own)
             }
             Launcher::Native | Launcher::Bwrap | Launcher::NetworkOnly => None,
@@ -404,7 +411,8 @@ impl FencePlan {
             let (home, own_home) = (inputs.host.home.clone(), own.places.home.clone());
             let machine = rustix::system::uname();
             let machine = machine.nodename().to_string_lossy();
-            let replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine, self.by_name);
+            let mut replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine, self.by_name);
+            replaced.extend(inputs.inspection.iter().flat_map(Inspection::replaced_by_name));
             let usual = self.usual.clone();
             let mut landlocked = Vec::new();
             if let Some((_, rules)) = &mut plan.to_mut().landlock {
@@ -472,11 +480,12 @@ impl Ready<'_> {
         call: &BTreeMap<String, String>,
     ) -> BTreeMap<OsString, OsString> {
         let PlanInputs { policy, host, inspection, .. } = inputs;
-        let mut env = environment::build(policy, host, &self.places(host), cwd, call);
+        let places = self.places(host);
+        let mut env = environment::build(policy, host, &places, cwd, call);
         if let Some(inspection) = inspection {
-            let has_files = matches!(self.fence_plan.launcher, Launcher::Native | Launcher::Bwrap);
             let is_said = |name: &str| policy.environment.set.contains_key(name) || call.contains_key(name);
-            inspection.furnish(&mut env, has_files, is_said);
+            let run = self.fence_plan.launcher.can_have_way_out().then_some(places.run.as_path());
+            inspection.furnish(&mut env, run, is_said);
         }
         env
     }

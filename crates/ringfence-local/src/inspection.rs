@@ -49,9 +49,17 @@ impl Inspection {
         &self.trust.replaced
     }
 
-    /// Files that are inside only.
-    pub(crate) fn own_files(&self) -> &[Replaced] {
-        &self.trust.own
+    /// The same by every name, for whoever is asked for names and not for what they lead to.
+    pub(crate) fn replaced_by_name(&self) -> Vec<Replaced> {
+        let of = |real: &Path| self.trust.replaced.iter().find(|(path, _)| path == real);
+        let links = self.trust.links.iter();
+        let links = links.filter_map(|(link, real)| Some((link.clone(), of(real)?.1.clone())));
+        self.trust.replaced.iter().cloned().chain(links).collect()
+    }
+
+    /// Files that are inside only, below the sandbox's own directory `run`.
+    pub(crate) fn own_files(&self, run: &Path) -> Vec<Replaced> {
+        self.trust.own.iter().map(|(place, content)| (run.join(place), content.clone())).collect()
     }
 
     /// What the relay has to know.
@@ -60,16 +68,21 @@ impl Inspection {
         settings.secrets = self.fetched.secrets.clone();
     }
 
-    /// Puts placeholders where the credentials would be. Where our files are inside, programs are told whom to trust,
-    /// unless somebody said that already.
+    /// Puts placeholders where the credentials would be. Programs are told whom to trust, unless somebody said that
+    /// already, where there is `run`, the sandbox's own directory.
     pub(crate) fn furnish(
         &self,
         env: &mut BTreeMap<OsString, OsString>,
-        has_files: bool,
+        run: Option<&Path>,
         is_said: impl Fn(&str) -> bool,
     ) {
-        for (name, value) in self.trust.variables.iter().filter(|(name, _)| has_files && !is_said(name)) {
-            env.insert((*name).into(), value.clone());
+        if let Some(run) = run {
+            let files =
+                self.trust.variables.iter().map(|(name, file)| (*name, run.join(file).into_os_string()));
+            let settings = trust::SETTINGS.map(|(name, value)| (name, OsString::from(value)));
+            for (name, value) in files.chain(settings).filter(|(name, _)| !is_said(name)) {
+                env.insert(name.into(), value);
+            }
         }
         for (name, placeholder) in self.fetched.variables.iter().filter(|(name, _)| !is_said(name)) {
             env.insert(name.into(), placeholder.into());

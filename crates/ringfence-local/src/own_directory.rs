@@ -75,6 +75,18 @@ impl OwnDirectory {
         self.directory.path()
     }
 
+    /// Puts a file into it that is only read.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn put(&self, path: &Path, content: &[u8]) -> Result<()> {
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.and_then(|()| std::fs::write(path, content))
+            .and_then(|()| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o444)))
+            .map_err(|error| {
+                Error::new(ErrorKind::SandboxDenied, format!("cannot write {}", path.display()))
+                    .caused_by(error)
+            })
+    }
+
     /// Puts links into its home to what the command may see of the person's: tool chains and programs look
     /// for their files there.
     pub(crate) fn furnish(&self, home: &Path, fs: &Filesystem) {

@@ -1,6 +1,6 @@
 //! Whom programs inside trust: everybody that those of the host do, and the sandbox's own authority.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -29,21 +29,28 @@ const FILES: [&str; 11] = [
     "NIX_SSL_CERT_FILE",
 ];
 
-/// Where files are that the host has not, or does not show.
-const OWN: &str = "/run/ringfence";
+/// Where files are that the host has not, or does not show, below the sandbox's own directory for such things.
+const OWN: &str = "ringfence";
+
+/// Variables without which a program brings its own list of authorities.
+pub(super) const SETTINGS: [(&str, &str); 1] = [("UV_NATIVE_TLS", "true")];
 
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     pub(super) replaced: Vec<Replaced>,
+    /// Links that programs open, and the files of these that they lead to.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
+    /// By their places below the sandbox's own directory.
     pub(super) own: Vec<Replaced>,
-    pub(super) variables: Vec<(&'static str, OsString)>,
+    /// With files of the host, or some of these.
+    pub(super) variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Trust {
     pub(super) fn of(certificate: &str, host: &Host) -> Self {
         let mut trust = Self::default();
         for place in ROOTS.map(Path::new) {
-            let Some(real) = canonical(place) else { continue };
+            let Some(real) = trust.real(place) else { continue };
             if let Ok(content) = std::fs::read(&real)
                 && !trust.replaced.iter().any(|(known, _)| *known == real)
             {
@@ -56,12 +63,19 @@ impl Trust {
         let usual = usual.unwrap_or_else(|| trust.add(certificate.as_bytes().to_vec()));
         for name in FILES {
             let shown = trust.shown(host.variable(name), certificate);
-            trust.variables.push((name, shown.unwrap_or_else(|| usual.clone()).into_os_string()));
+            trust.variables.push((name, shown.unwrap_or_else(|| usual.clone())));
         }
-        // It brings its own list of authorities unless it is told so.
-        trust.variables.push(("UV_NATIVE_TLS", "true".into()));
         trust.for_java(certificate, host);
         trust
+    }
+
+    /// Where a path leads, which is remembered.
+    fn real(&mut self, path: &Path) -> Option<PathBuf> {
+        let real = canonical(path)?;
+        if real != path {
+            self.links.push((path.to_owned(), real.clone()));
+        }
+        Some(real)
     }
 
     /// Where the person's own file is found inside, with the authority in it.
@@ -91,7 +105,7 @@ impl Trust {
         let homes = programs.filter_map(|program| Some(program.parent()?.parent()?.to_owned())).chain(named);
         for home in homes {
             let stores = ["lib/security/cacerts", "jre/lib/security/cacerts"];
-            let Some(store) = stores.iter().find_map(|store| canonical(&home.join(store))) else { continue };
+            let Some(store) = stores.iter().find_map(|store| self.real(&home.join(store))) else { continue };
             if self.replaced.iter().any(|(known, _)| *known == store) {
                 continue;
             }
@@ -136,6 +150,8 @@ fn certificates(bundle: &[u8]) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nb3du\n-----END CERTIFICATE-----\n";
@@ -159,7 +175,7 @@ mod tests {
         let trust = Trust::of(CERTIFICATE, &host);
         let place = |name: &str| &trust.variables.iter().find(|(own, _)| *own == name).unwrap().1;
         let read = |name: &str| {
-            let found = trust.own.iter().find(|(path, _)| path == Path::new(place(name))).unwrap();
+            let found = trust.own.iter().find(|(path, _)| path == place(name)).unwrap();
             String::from_utf8(found.1.clone()).unwrap()
         };
         assert_eq!(trust.own.len(), 2);
