@@ -73,19 +73,12 @@ fn sections(kit: &Kit) -> [(&'static str, Rows); 7] {
     let paths = |rows: &[ringfence::model::config::KitPath]| {
         rows.iter().map(|entry| row(entry.path.as_str(), entry.reason.as_str())).collect::<Rows>()
     };
-    let host = |entry: &ringfence::model::config::KitHost| {
-        let credential = entry.rule.inspect.as_ref().and_then(|inspect| inspect.credential.as_ref());
-        let inside = credential.and_then(|credential| credential.variable.as_ref());
-        let placeholder = inside
-            .map_or_else(String::new, |name| format!(" ({name} is a placeholder inside, put in on the way)"));
-        row(&format!("{}{placeholder}", entry.rule.as_str()), entry.reason.as_str())
-    };
     [
         ("keeps its state in", paths(state)),
         ("begins with", files.iter().map(|entry| row(entry.path.as_str(), entry.reason.as_str())).collect()),
         ("may read", paths(read)),
         ("stays denied", paths(deny)),
-        ("reaches", hosts.iter().map(host).collect()),
+        ("reaches", hosts.iter().map(|entry| row(entry.rule.as_str(), entry.reason.as_str())).collect()),
         (
             "gets of your variables",
             pass.iter().map(|entry| row(entry.name.as_str(), entry.reason.as_str())).collect(),

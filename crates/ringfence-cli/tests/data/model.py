@@ -1,14 +1,17 @@
 """A model that knows one conversation: it asks the agent for one command after another, and then says that it is done.
 
-It speaks the streaming protocols of Anthropic (Messages), OpenAI (Responses) and Google (streamGenerateContent). Every
-answer of the agent's to a command is a line of the file: what a model would have been told.
+It speaks the streaming protocols of Anthropic (Messages), OpenAI (Responses) and Google (streamGenerateContent). The
+file `heard` in its directory has what a model would have been told: the answer of the agent's to each command, and the
+key that it came with.
 """
 
 import json
+import ssl
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-heard, commands = sys.argv[1], sys.argv[2:]
+commands = sys.argv[1:]
+KEYS = ["x-api-key", "authorization", "x-goog-api-key"]
 
 
 def texts(value):
@@ -115,8 +118,9 @@ class Handler(BaseHTTPRequestHandler):
                 # A question beside the conversation has no tools: titles, topics.
                 command = commands[len(done)] if shell and len(done) < len(commands) else None
                 if shell:
-                    with open(heard, "w") as file:
-                        json.dump(done, file)
+                    keys = [self.headers[name] for name in KEYS if self.headers[name]]
+                    with open("heard", "w") as file:
+                        json.dump({"answers": done, "keys": keys}, file)
                 return self.answer("text/event-stream", say(shell, len(done), command))
         self.answer("application/json", "{}")
 
@@ -138,6 +142,9 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("cert.pem", "key.pem")
 server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_port, flush=True)
 server.serve_forever()

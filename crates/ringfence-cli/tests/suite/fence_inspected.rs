@@ -49,21 +49,27 @@ fn openssl(directory: &Path, words: &str) {
     assert!(ran.status.success(), "openssl {words}: {ran:?}");
 }
 
+/// Makes `cert.pem` and `key.pem` of a host with these names, and `ca.pem`, whom it is to be trusted by.
+pub(crate) fn certify(at: &Path, names: &[&str]) {
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(
+        at,
+        &format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=authority-of-the-test"),
+    );
+    openssl(at, &format!("req {key} -keyout key.pem -out request.pem -subj /CN=host"));
+    let names: Vec<String> = names.iter().map(|name| format!("DNS:{name}")).collect();
+    std::fs::write(at.join("names"), format!("subjectAltName={}\n", names.join(","))).unwrap();
+    openssl(
+        at,
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out cert.pem",
+    );
+}
+
 impl Site {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path();
-        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-        openssl(
-            at,
-            &format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=authority-of-the-test"),
-        );
-        openssl(at, &format!("req {key} -keyout key.pem -out request.pem -subj /CN=host"));
-        std::fs::write(at.join("names"), "subjectAltName=DNS:a.test,DNS:b.test\n").unwrap();
-        openssl(
-            at,
-            "x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out cert.pem",
-        );
+        certify(at, &["a.test", "b.test"]);
         std::fs::write(at.join("host.js"), HOST).unwrap();
         let mut server = Command::new("node");
         server.arg("host.js").arg(at).current_dir(at).env_remove("NODE_EXTRA_CA_CERTS");

@@ -12,12 +12,16 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::suite::fence_support::{has, names};
+use crate::suite::fence_inspected::certify;
+use crate::suite::fence_network;
+use crate::suite::fence_support::{Launcher, has, names};
 use crate::suite::support::Room;
 
 const MODEL: &str = include_str!("../data/model.py");
 
 const SECRET: &str = "BEGIN PRIVATE KEY of the person";
+/// Of the model; only the model may hear of it.
+const KEY: &str = "sk-Q2mN5xR7tY1wE4uI9oP3aS6dF0gH2jK4";
 
 /// An agent, and how it is told to do without a person.
 struct Agent {
@@ -25,6 +29,9 @@ struct Agent {
     package: &'static str,
     /// The program, in the directory that it is installed to.
     program: String,
+    /// The variable with the key of the model, and the header that brings it there.
+    key: &'static str,
+    header: (&'static str, &'static str),
     /// With `PORT` for the model's.
     arguments: &'static [&'static str],
     variables: &'static [(&'static str, &'static str)],
@@ -34,34 +41,37 @@ struct Agent {
     keeps: &'static str,
 }
 
-/// The model, on loopback.
+/// The model, on loopback, with a certificate of an authority that only this person trusts.
 struct Model {
+    directory: tempfile::TempDir,
     server: Child,
     port: u16,
-    heard: PathBuf,
 }
 
 impl Model {
-    fn new(room: &Room, commands: &[&str]) -> Self {
-        let program = room.write(room.home.join("model.py"), MODEL);
-        let heard = room.home.join("heard.json");
+    fn new(commands: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        certify(directory.path(), &["model.test"]);
+        std::fs::write(directory.path().join("model.py"), MODEL).unwrap();
         let mut server = Command::new("python3")
-            .arg(program)
-            .arg(&heard)
+            .arg("model.py")
             .args(commands)
+            .current_dir(directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut port = String::new();
         std::io::BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        Self { server, port: port.trim().parse().unwrap(), heard }
+        Self { directory, server, port: port.trim().parse().unwrap() }
     }
 
-    /// What the agent answered to each command.
-    fn heard(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(&self.heard).unwrap_or_else(|_| "[]".to_owned());
-        serde_json::from_str(&text).unwrap()
+    /// What the agent answered to each command, and the keys that came with it.
+    fn heard(&self) -> (Vec<String>, Vec<String>) {
+        let text = std::fs::read_to_string(self.directory.path().join("heard")).unwrap_or_default();
+        let heard: Value = serde_json::from_str(&text).unwrap_or_default();
+        let texts = |key: &str| serde_json::from_value(heard[key].clone()).unwrap_or_default();
+        (texts("answers"), texts("keys"))
     }
 }
 
@@ -119,14 +129,7 @@ fn machine() -> &'static str {
 
 /// A room for which `*.test` is this machine, and no other name is anything.
 fn room() -> Room {
-    let mut room = Room::new();
-    let getent = room.write(
-        room.home.join("bin/getent"),
-        "#!/bin/sh\ncase $2 in *.test) echo \"127.0.0.1 STREAM $2\" ;; *) exit 2 ;; esac\n",
-    );
-    std::fs::set_permissions(&getent, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
-    room.env.push(("PATH".to_owned(), format!("{}:{path}", room.home.join("bin").display())));
+    let room = fence_network::room(Launcher::Native, "127.0.0.1", &[]);
     room.write(room.home.join(".ssh/id_rsa"), SECRET);
     room
 }
@@ -142,18 +145,20 @@ fn lives_inside(agent: &Agent) {
         return;
     }
     let Some(place) = installed(agent) else { return };
-    let model = Model::new(
-        &room,
-        &[
-            "echo harmless > made.txt; cat made.txt",
-            "cat ~/.ssh/id_rsa",
-            "curl -sS -m 60 http://elsewhere.test/",
-        ],
-    );
+    let model = Model::new(&[
+        "echo harmless > made.txt; cat made.txt; env",
+        "cat ~/.ssh/id_rsa",
+        "curl -sS -m 60 http://elsewhere.test/",
+    ]);
     let with_port = |text: &str| text.replace("PORT", &model.port.to_string());
-    room.configure(
-        &json!({ "allowedHosts": [format!("model.test:{}", model.port), "127.0.0.1"] }).to_string(),
-    );
+    let (header, value) = agent.header;
+    let credential = json!({ "header": header, "value": value, "variable": agent.key });
+    let rule = json!({ "host": "model.test", "port": model.port, "credential": credential });
+    // What the name leads to has to be named.
+    room.configure(&json!({ "allowedHosts": [rule, "127.0.0.1:1"] }).to_string());
+    room.env.push((agent.key.to_owned(), KEY.to_owned()));
+    let authority = model.directory.path().join("ca.pem").display().to_string();
+    room.env.push(("SSL_CERT_FILE".to_owned(), authority));
     let variables = agent.variables.iter().map(|(name, value)| ((*name).to_owned(), with_port(value)));
     room.env.extend(variables);
     if let Some((name, text)) = agent.settings {
@@ -169,8 +174,11 @@ fn lives_inside(agent: &Agent) {
 
     assert_eq!((result["exitCode"].as_i64(), result["blocked"].as_bool()), (Some(0), Some(true)), "{ran:?}");
     assert!(result["stdout"].as_str().unwrap().contains("all done"), "{ran:?}");
-    let heard = model.heard();
+    let (heard, keys) = model.heard();
     assert_eq!(heard.len(), 3, "{heard:?}\n{ran:?}");
+    assert_eq!(keys, [value.replace(&format!("${}", agent.key), KEY)], "{heard:?}");
+    let is_told = heard.iter().chain([&ran.stdout]).any(|text| text.contains(KEY));
+    assert!(!is_told, "{heard:?}\n{ran:?}");
     assert!(heard[0].contains("harmless"), "{heard:?}");
     assert!(heard[1].contains("Permission denied") && !heard[1].contains(SECRET), "{heard:?}");
     assert!(heard[2].contains("Failed to connect to elsewhere.test"), "{heard:?}");
@@ -196,7 +204,7 @@ fn lives_inside(agent: &Agent) {
     let mut others: Vec<PathBuf> =
         std::fs::read_dir(&room.home).unwrap().map(|entry| entry.unwrap().file_name().into()).collect();
     others.sort();
-    let ours = ["bin", "heard.json", "model.py", "project", ".local", ".ringfence", ".ssh"];
+    let ours = ["asked", "bin", "project", ".local", ".ringfence", ".ssh"];
     assert!(others.iter().all(|name| ours.iter().any(|known| name == Path::new(known))), "{others:?}");
 }
 
@@ -212,8 +220,10 @@ fn claude_code_lives_inside() {
         kit: "claude-code",
         package: "@anthropic-ai/claude-code@2.1.197",
         program: format!("node_modules/@anthropic-ai/claude-code-{}/claude", machine()),
+        key: "ANTHROPIC_API_KEY",
+        header: ("x-api-key", "$ANTHROPIC_API_KEY"),
         arguments: &["-p", "do it", "--dangerously-skip-permissions"],
-        variables: &[("ANTHROPIC_BASE_URL", "http://model.test:PORT"), ("ANTHROPIC_API_KEY", "of-nobody")],
+        variables: &[("ANTHROPIC_BASE_URL", "https://model.test:PORT")],
         settings: None,
         keeps: ".claude.json",
     });
@@ -226,6 +236,8 @@ fn codex_lives_inside() {
         kit: "codex",
         package: "@openai/codex@0.169.0",
         program: "node_modules/.bin/codex".to_owned(),
+        key: "OPENAI_API_KEY",
+        header: ("Authorization", "Bearer $OPENAI_API_KEY"),
         arguments: &[
             "exec",
             "--skip-git-repo-check",
@@ -234,10 +246,10 @@ fn codex_lives_inside() {
             "-c",
             "model_provider=\"test\"",
             "-c",
-            "model_providers.test={name=\"test\",base_url=\"http://model.test:PORT/v1\",env_key=\"OPENAI_API_KEY\",wire_api=\"responses\"}",
+            "model_providers.test={name=\"test\",base_url=\"https://model.test:PORT/v1\",env_key=\"OPENAI_API_KEY\",wire_api=\"responses\"}",
             "do it",
         ],
-        variables: &[("OPENAI_API_KEY", "of-nobody")],
+        variables: &[],
         settings: None,
         keeps: "config.toml",
     });
@@ -249,10 +261,11 @@ fn gemini_lives_inside() {
         kit: "gemini",
         package: "@google/gemini-cli@0.61.0",
         program: "node_modules/.bin/gemini".to_owned(),
+        key: "GEMINI_API_KEY",
+        header: ("x-goog-api-key", "$GEMINI_API_KEY"),
         arguments: &["-m", "gemini-2.5-flash", "-p", "do it", "--yolo"],
         variables: &[
-            ("GOOGLE_GEMINI_BASE_URL", "http://model.test:PORT"),
-            ("GEMINI_API_KEY", "of-nobody"),
+            ("GOOGLE_GEMINI_BASE_URL", "https://model.test:PORT"),
             ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
         ],
         // With another server it would not take the key unless it is told to.
@@ -270,14 +283,13 @@ fn opencode_lives_inside() {
         kit: "opencode",
         package: "opencode-ai@1.18.33",
         program: format!("node_modules/opencode-{}/bin/opencode", machine()),
+        key: "ANTHROPIC_API_KEY",
+        header: ("x-api-key", "$ANTHROPIC_API_KEY"),
         arguments: &["run", "do it"],
-        variables: &[
-            (
-                "OPENCODE_CONFIG_CONTENT",
-                r#"{ "provider": { "anthropic": { "options": { "baseURL": "http://model.test:PORT/v1" } } }, "model": "anthropic/claude-sonnet-4-5", "permission": "allow" }"#,
-            ),
-            ("ANTHROPIC_API_KEY", "of-nobody"),
-        ],
+        variables: &[(
+            "OPENCODE_CONFIG_CONTENT",
+            r#"{ "provider": { "anthropic": { "options": { "baseURL": "https://model.test:PORT/v1" } } }, "model": "anthropic/claude-sonnet-4-5", "permission": "allow" }"#,
+        )],
         settings: None,
         keeps: "data/opencode",
     });

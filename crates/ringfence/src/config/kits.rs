@@ -7,17 +7,20 @@
 //! [`KITS_DIRECTORY`]: ringfence_model::policy::KITS_DIRECTORY
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use ringfence_model::config::{ConfigFile, Kit, Text};
-use ringfence_model::{Error, ErrorKind, Result, RuleLayer};
+use ringfence_model::config::{ConfigFile, HostSetting, Kit, Text};
+use ringfence_model::{
+    Credential, CredentialSource, Error, ErrorKind, Inspect, Result, RuleLayer, variables_in,
+};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::expand::Expander;
+use super::expand::{EnvMap, Expander};
 use super::load::LoadOptions;
 use super::merge::{Merge, Origin};
 use super::source;
@@ -137,7 +140,7 @@ impl Merge {
         let mut needs = Needs::default();
         for (name, kit) in kits {
             needs.add(name, kit, options)?;
-            let mut layer = layer(kit, options.home);
+            let mut layer = layer(kit, options);
             // A variable that the person sets stays what they set.
             let set = &self.config.env_override;
             layer.env_override.iter_mut().for_each(|own| own.retain(|name, _| !set.contains_key(name)));
@@ -173,18 +176,33 @@ impl Needs {
     }
 }
 
+/// The host, without a credential that this person does not have: agents know more than one way to log in.
+fn host(rule: &HostSetting, env: &EnvMap) -> HostSetting {
+    let mut rule = rule.clone();
+    let is_set = |name: &str| env.get(OsStr::new(name)).is_some_and(|value| !value.is_empty());
+    let is_had = |credential: &Credential| match &credential.from {
+        CredentialSource::Variables(text) => variables_in(text).into_iter().all(is_set),
+        CredentialSource::File(_) | CredentialSource::Command(_) => true,
+    };
+    if let Some(inspect) = &mut rule.inspect {
+        inspect.credential = inspect.credential.take().filter(is_had);
+    }
+    rule.inspect = rule.inspect.filter(|inspect| *inspect != Inspect::default());
+    rule
+}
+
 /// The kit as a layer of configuration.
-fn layer(kit: &Kit, home: &Path) -> ConfigFile {
+fn layer(kit: &Kit, options: &LoadOptions<'_>) -> ConfigFile {
     let Kit { about: _, state, files: _, read, deny, hosts, pass, set, sandbox: _ } = kit;
     let value = |text: &str| match text.strip_prefix("~/") {
-        Some(below) => home.join(below).to_string_lossy().into_owned(),
+        Some(below) => options.home.join(below).to_string_lossy().into_owned(),
         None => text.to_owned(),
     };
     ConfigFile {
         allow_write: Some(state.iter().map(|row| row.path.clone()).collect()),
         allow_read: Some(read.iter().map(|row| row.path.clone()).collect()),
         deny: Some(deny.iter().map(|row| row.path.clone()).collect()),
-        allowed_hosts: Some(hosts.iter().map(|row| row.rule.clone()).collect()),
+        allowed_hosts: Some(hosts.iter().map(|row| host(&row.rule, options.env)).collect()),
         env_passthrough: Some(pass.iter().map(|row| row.name.clone()).collect()),
         env_override: Some(set.iter().map(|row| (row.name.as_str().to_owned(), value(&row.value))).collect()),
         ..ConfigFile::default()

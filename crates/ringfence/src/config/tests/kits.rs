@@ -55,6 +55,23 @@ fn variables_of_a_kit_are_paths_of_this_home() {
 }
 
 #[test]
+fn a_key_is_put_in_where_the_person_has_one() {
+    let credential = |world: &World| {
+        let loaded = world.load_with(vec![], json!({ "useKits": ["claude-code"] }));
+        let policy = world.policy_of(&loaded);
+        assert!(!policy.environment.pass.iter().any(|name| name == "ANTHROPIC_API_KEY"));
+        let rule =
+            policy.network.allowed_hosts.iter().find(|rule| rule.to_string() == "api.anthropic.com:443");
+        rule.unwrap().inspect.clone()
+    };
+    for none in [World::new(), World::new().env("ANTHROPIC_API_KEY", "")] {
+        assert_eq!(credential(&none), None, "an agent that has logged in is not looked into");
+    }
+    let found = credential(&World::new().env("ANTHROPIC_API_KEY", "k")).unwrap().credential.unwrap();
+    assert_eq!(found.variable.as_deref(), Some("ANTHROPIC_API_KEY"));
+}
+
+#[test]
 fn the_documented_tables_are_these() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kits.md");
     let text = std::fs::read_to_string(&file).unwrap();
