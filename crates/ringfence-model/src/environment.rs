@@ -49,6 +49,16 @@ const OF_THE_MACHINE: &[&str] = &[
     "PAGER",
     // Kinds of run.
     "NODE_ENV",
+    // Whom this machine's programs trust: without them a company's own hosts are nobody's.
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NIX_SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "PIP_CERT",
+    "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",
     // Tool chains.
     "CARGO_HOME",
     "CARGO_TARGET_DIR",
