@@ -17,7 +17,8 @@ use ringfence_linux::supervisor::{self, Bound, Watched};
 use ringfence_linux::{fuse, landlock, prefork, subreaper};
 use ringfence_model::config::Precision;
 use ringfence_model::{
-    Access, Assurance, Degradation, DegradationCode, Layer, NetworkPolicy, Policy, PolicyMode, Result,
+    Access, Assurance, Degradation, DegradationCode, Error, ErrorKind, Layer, NetworkPolicy, Policy,
+    PolicyMode, Result,
 };
 use rustix::fs::{Mode, OFlags};
 
@@ -26,7 +27,7 @@ use crate::environment::{self, Places};
 use crate::helper::Helper;
 use crate::host::Host;
 use crate::host_view::{self, OwnDirectory};
-use crate::inspection::Inspection;
+use crate::inspection::{Inspection, OwnFiles};
 use crate::launcher::{LaunchOptions, Launcher, NAMESPACES};
 use crate::limits::LimitPlan;
 use crate::not_promised;
@@ -404,7 +405,14 @@ impl FencePlan {
             let (home, own_home) = (inputs.host.home.clone(), own.places.home.clone());
             let machine = rustix::system::uname();
             let machine = machine.nodename().to_string_lossy();
-            let replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine, self.by_name);
+            let mut replaced = inputs.users.replaced(&policy.filesystem, &own_home, &machine, self.by_name);
+            if let Some(inspection) = &inputs.inspection {
+                replaced.extend(inspection.replaced().iter().cloned());
+                inspection.write_own_files(&own.certificates()).map_err(|error| {
+                    Error::new(ErrorKind::SpawnFailed, "cannot write whom programs inside shall trust")
+                        .caused_by(error)
+                })?;
+            }
             let usual = self.usual.clone();
             let mut landlocked = Vec::new();
             if let Some((_, rules)) = &mut plan.to_mut().landlock {
@@ -474,9 +482,13 @@ impl Ready<'_> {
         let PlanInputs { policy, host, inspection, .. } = inputs;
         let mut env = environment::build(policy, host, &self.places(host), cwd, call);
         if let Some(inspection) = inspection {
-            let has_files = matches!(self.fence_plan.launcher, Launcher::Native | Launcher::Bwrap);
+            let files = match (&self.own, self.fence_plan.launcher) {
+                (Some(own), _) => OwnFiles::At(own.certificates()),
+                (None, Launcher::Native | Launcher::Bwrap) => OwnFiles::AtTheirPlace,
+                (None, Launcher::Landlock | Launcher::NetworkOnly) => OwnFiles::None,
+            };
             let is_said = |name: &str| policy.environment.set.contains_key(name) || call.contains_key(name);
-            inspection.furnish(&mut env, has_files, is_said);
+            inspection.furnish(&mut env, &files, is_said);
         }
         env
     }

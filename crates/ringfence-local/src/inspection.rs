@@ -8,7 +8,7 @@ mod trust;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfence_model::{Access, Error, ErrorKind, Filesystem, PathOutcome, Policy, Result};
 use ringfence_relay::{Authority, Secret, Settings};
@@ -60,16 +60,27 @@ impl Inspection {
         settings.secrets = self.fetched.secrets.clone();
     }
 
-    /// Puts placeholders where the credentials would be. Where our files are inside, programs are told whom to trust,
-    /// unless somebody said that already.
+    /// Writes those files to `place`, where there are no mounts.
+    pub(crate) fn write_own_files(&self, place: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(place)?;
+        self.own_files().iter().try_for_each(|(path, content)| std::fs::write(at(place, path), content))
+    }
+
+    /// Puts placeholders where the credentials would be. Programs are told whom to trust, by our files at their own
+    /// place or another, unless somebody said that already.
     pub(crate) fn furnish(
         &self,
         env: &mut BTreeMap<OsString, OsString>,
-        has_files: bool,
+        files: &OwnFiles,
         is_said: impl Fn(&str) -> bool,
     ) {
-        for (name, value) in self.trust.variables.iter().filter(|(name, _)| has_files && !is_said(name)) {
-            env.insert((*name).into(), value.clone());
+        for (name, value) in self.trust.variables.iter().filter(|(name, _)| !is_said(name)) {
+            let value = match files {
+                OwnFiles::None => continue,
+                OwnFiles::AtTheirPlace => value.clone(),
+                OwnFiles::At(place) => at(place, Path::new(value)).into_os_string(),
+            };
+            env.insert((*name).into(), value);
         }
         for (name, placeholder) in self.fetched.variables.iter().filter(|(name, _)| !is_said(name)) {
             env.insert(name.into(), placeholder.into());
@@ -84,6 +95,19 @@ impl Inspection {
             }
         }
     }
+}
+
+/// Where the files that are inside only are.
+#[derive(Debug)]
+pub(crate) enum OwnFiles {
+    None,
+    AtTheirPlace,
+    At(PathBuf),
+}
+
+/// One of our files at another place; every other path as it is.
+fn at(place: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix(trust::OWN).map_or_else(|_| path.to_owned(), |name| place.join(name))
 }
 
 /// Whether nobody inside could have made or changed it.

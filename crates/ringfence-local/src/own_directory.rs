@@ -71,6 +71,11 @@ impl OwnDirectory {
         Ok(Self { directory, c_path, places, memory })
     }
 
+    /// Where files are of whom programs trust.
+    pub(crate) fn certificates(&self) -> PathBuf {
+        self.places.run.join("ringfence")
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -30,7 +30,7 @@ const FILES: [&str; 11] = [
 ];
 
 /// Where files are that the host has not, or does not show.
-const OWN: &str = "/run/ringfence";
+pub(super) const OWN: &str = "/run/ringfence";
 
 #[derive(Debug, Default)]
 pub(super) struct Trust {
