@@ -41,7 +41,7 @@ const INSTALLS: [Install; 3] = [
         file: ("requirements.txt", "requests==2.32.3\nrich==13.9.4\n"),
         once: "true",
         before: "rm -rf got",
-        command: "python3 -m pip install --disable-pip-version-check --no-cache-dir --quiet --target got -r requirements.txt",
+        command: "PATH=/usr/bin:/bin python3 -m pip install --disable-pip-version-check --no-cache-dir --quiet --target got -r requirements.txt",
     },
     Install {
         title: "`cargo fetch`",
