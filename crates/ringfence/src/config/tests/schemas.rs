@@ -33,8 +33,14 @@ fn schema_types_and_check_agree_on_examples() {
         json!({ "safety": { "mode": "allow", "approval_timeout_ms": 5 }, "tools": { "allow": ["*"], "deny": null } }),
         json!({ "browser": { "cdpPort": 9222, "enable_no_vnc": false }, "prune": { "idleHours": 0 } }),
         json!({ "env_override": { "A": "b" }, "allowedPorts": [1, 65535], "precision": "writes", "ask": "deny-only" }),
+        json!({ "kits": { "x": { "about": "x", "state": [{ "path": "~/x", "reason": "x" }], "set": [{ "name": "A", "value": "", "reason": "x" }] } }, "useKits": ["x"] }),
     ];
     let bad = [
+        json!({ "useKits": "x" }),
+        json!({ "kits": { "x": {} } }),
+        json!({ "kits": { "x": { "about": "x", "state": ["~/x"] } } }),
+        json!({ "kits": { "x": { "about": "x", "pass": [{ "name": "A" }] } } }),
+        json!({ "agents": { "a": { "kits": {} } } }),
         json!([]),
         json!("x"),
         json!({ "unknown": 1 }),
