@@ -43,9 +43,9 @@ pub(crate) fn of(
     if let Some(elsewhere) = elsewhere {
         return elsewhere.way(&policy.network);
     }
-    let news = Arc::new(Mutex::default());
+    let news = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&news);
-    let relay = relay(policy, host, inspection, move |violation| keep(&told, violation));
+    let relay = relay(policy, host, inspection, move |violation| keep(&mut told.locked(), violation));
     Some(Arc::new(ByName { is_by_name, relay: Mutex::new(Some(relay)), news }))
 }
 
@@ -186,10 +186,9 @@ pub(crate) fn no_way(error: &DialError) -> NoWay {
 }
 
 /// What was told, and nobody has taken yet.
-pub(crate) fn keep(news: &Mutex<Vec<Violation>>, violation: Violation) {
+pub(crate) fn keep(news: &mut Vec<Violation>, violation: Violation) {
     /// Who makes more between two calls is up to something.
     const MOST: usize = 10_000;
-    let mut news = news.locked();
     if news.len() < MOST {
         news.push(violation);
     }

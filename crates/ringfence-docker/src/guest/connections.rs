@@ -13,6 +13,7 @@ use crate::options::ContainerSpec;
 
 /// What connections are made by: the host's own words.
 #[derive(Debug)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux makes them"))]
 pub(crate) struct Outside {
     policy: Policy,
     environment: BTreeMap<OsString, OsString>,

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::carrier::Carrier;
 use super::out_wire::{OutOrder, OutWord};
-use crate::way_out::{Elsewhere, LONGEST, reach};
+use crate::way_out::{Elsewhere, LONGEST, keep, reach};
 
 type Say = Arc<dyn Fn(OutWord) + Send + Sync>;
 type Dialled = Result<(), NoWay>;
@@ -93,7 +93,7 @@ impl Ways {
             OutOrder::News { way, violation } => {
                 let mut state = self.state.locked();
                 state.told += usize::from(violation.kind == ViolationKind::Connected);
-                state.news.entry(way).or_default().push(*violation);
+                keep(state.news.entry(way).or_default(), *violation);
             }
             OutOrder::Ended { way } => drop(self.state.locked().ended.insert(way)),
         }
@@ -222,7 +222,8 @@ impl Outside for Way {
     fn end(&self) {
         (self.ways.say)(OutWord::End { way: self.number });
         // Those who carry have a limit of their own.
-        drop(self.ways.wait(LONGEST * 2, |state| state.ended.contains(&self.number)));
+        let mut state = self.ways.wait(LONGEST * 2, |state| state.ended.contains(&self.number));
+        state.ended.remove(&self.number);
     }
 }
 
