@@ -38,6 +38,12 @@ mod suite {
     pub(crate) mod fence_grants;
     pub(crate) mod fence_invisible;
     mod fence_network;
+    mod fence_network_attacks;
+    mod fence_network_faults;
+    mod fence_network_packages;
+    pub(crate) mod fence_network_support;
+    mod fence_network_tools;
+    pub(crate) mod fence_network_tools_support;
     pub(crate) mod fence_nursery;
     #[cfg(all(feature = "mcp", target_os = "linux"))]
     pub(crate) mod fence_oracle;

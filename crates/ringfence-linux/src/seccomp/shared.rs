@@ -40,7 +40,7 @@ pub fn shared_program(shared: Shared, set: &NotifySet) -> Vec<sock_filter> {
 
 const EACCES: Verdict = deny::errno(libc::EACCES);
 const NOT_SUPPORTED: Verdict = deny::errno(libc::EOPNOTSUPP);
-const MSG_FASTOPEN: u64 = 0x2000_0000;
+pub(crate) const MSG_FASTOPEN: u64 = 0x2000_0000;
 
 const NO_NETWORK: &str = "no network namespace holds it, and Landlock knows only TCP";
 const FAST_OPEN: &str = "connects without the call that Landlock and the supervisor see";

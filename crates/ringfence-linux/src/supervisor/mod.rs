@@ -24,6 +24,8 @@ mod judge_change;
 mod loopback;
 mod mount_grant;
 mod name_lookup;
+mod name_query;
+mod name_server;
 mod network;
 pub mod notif;
 mod on_behalf;
@@ -384,7 +386,9 @@ impl<'a> Supervisor<'a> {
             Call::Bind { socket, address, length } => {
                 self.bind(listener, notification, socket, (address, length))
             }
-            Call::SendTo { socket, address, length } => self.send_to(tid, socket, (address, length)),
+            Call::SendTo { socket, flags, address, length } => {
+                self.send_to(tid, (socket, flags), (address, length))
+            }
             Call::Socket if self.watched.shared.is_some() => self.refuse_datagrams(tid),
             Call::Handle { pid } if self.is_of_the_host(pid) => Answer::Done(Err(Errno::SRCH)),
             Call::Newer => Answer::Done(Err(Errno::NOSYS)),

@@ -24,6 +24,7 @@ use super::notif::{self, Notification};
 use super::socket_table::{self, Bound};
 use super::target::{Resolved, Unread, read_bytes};
 use super::{Answer, Denial, Resource, Supervisor, describe, on_behalf};
+use crate::seccomp::MSG_FASTOPEN;
 use crate::sys;
 
 /// Of any address.
@@ -128,11 +129,28 @@ impl Supervisor<'_> {
         Answer::Done(Err(Errno::ACCESS))
     }
 
-    pub(super) fn send_to(&mut self, tid: i32, socket: i32, (address, length): (u64, u64)) -> Answer {
+    pub(super) fn send_to(
+        &mut self,
+        tid: i32,
+        (socket, flags): (i32, u64),
+        (address, length): (u64, u64),
+    ) -> Answer {
         match read_address(tid, address, length) {
             Address::Internet(address) if !is_loopback(address) || address.port() == NAME_SERVER => {
-                let is_lookup =
-                    take_descriptor(tid, socket).is_some_and(|own| self.is_name_lookup(tid, &own, address));
+                let own = take_descriptor(tid, socket);
+                let is_stream =
+                    own.as_ref().is_some_and(|own| sockopt::socket_type(own) == Ok(SocketType::STREAM));
+                if is_stream && self.way_out.as_ref().is_some_and(|way| way.is_by_name()) {
+                    // As where fast open is switched off: who wants it connects instead. To a stream that is
+                    // connected the address means nothing.
+                    let wants_to_connect = flags & MSG_FASTOPEN != 0;
+                    return if wants_to_connect {
+                        Answer::Done(Err(Errno::OPNOTSUPP))
+                    } else {
+                        Answer::Continue
+                    };
+                }
+                let is_lookup = own.is_some_and(|own| self.is_name_lookup(tid, &own, address));
                 if is_lookup || is_loopback(address) {
                     Answer::Continue
                 } else {
@@ -320,16 +338,19 @@ pub(super) fn refuse_address(operation: Operation, address: SocketAddr) -> Answe
 
 /// Whether somebody listens on that TCP port in the network that the process sees.
 fn listens(process: &str, port: u16) -> bool {
+    listeners(process, port) > 0
+}
+
+/// How many do.
+pub(super) fn listeners(process: &str, port: u16) -> usize {
     let wanted = format!(":{port:04X}");
-    ["tcp", "tcp6"].iter().any(|table| {
-        std::fs::read_to_string(format!("/proc/{process}/net/{table}")).is_ok_and(|table| {
-            table.lines().skip(1).any(|line| {
-                let mut fields = line.split_whitespace().skip(1);
-                let (local, _, state) = (fields.next(), fields.next(), fields.next());
-                state == Some("0A") && local.is_some_and(|local| local.ends_with(&wanted))
-            })
-        })
-    })
+    let is_one = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, _, state) = (fields.next(), fields.next(), fields.next());
+        state == Some("0A") && local.is_some_and(|local| local.ends_with(&wanted))
+    };
+    let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/{process}/net/{table}")));
+    tables.iter().flatten().map(|table| table.lines().skip(1).filter(is_one).count()).sum()
 }
 
 /// The caller's address as it is now, whatever becomes of the caller's memory.
