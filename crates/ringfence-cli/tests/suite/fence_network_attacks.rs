@@ -154,9 +154,8 @@ fn a_request_is_for_the_allowed_host_only(launcher: Launcher) {
         "GET /evil.test\r\n".to_owned(),
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nevil.test".to_owned(),
         format!("{good}GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"),
-        format!(
-            "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"
-        ),
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+            .to_owned(),
         format!("{}evil.test", "A".repeat(70_000)),
     ];
     for text in &cases {
