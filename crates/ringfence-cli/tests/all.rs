@@ -43,6 +43,12 @@ mod suite {
     mod fence_inspected_attacks;
     pub(crate) mod fence_invisible;
     mod fence_network;
+    mod fence_network_attacks;
+    mod fence_network_faults;
+    mod fence_network_packages;
+    pub(crate) mod fence_network_support;
+    mod fence_network_tools;
+    pub(crate) mod fence_network_tools_support;
     mod fence_network_udp;
     pub(crate) mod fence_nursery;
     #[cfg(all(feature = "mcp", target_os = "linux"))]

@@ -3,17 +3,16 @@
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringfence_model::{Host, HostRule, LockExt as _, visible_within};
-use tokio::time::timeout;
 
 use crate::dial::Upstream;
 use crate::events::{Closed, End, Opened, Outcome, Refused};
 use crate::hello;
 use crate::http1;
 use crate::inspect::Allowed;
-use crate::look::{Speech, look};
+use crate::look::{Speech, is_like_request, look};
 use crate::proxy::Proxy;
 use crate::pump::{Flow, Stop, pump};
 use crate::relay::{Decision, Shared, Slot, Wanted};
@@ -25,6 +24,9 @@ use crate::stream::Stream;
 const LONGEST_SHOWN: usize = 100;
 /// The same of a method, a host and a path together.
 const LONGEST_NAMED: usize = 500;
+
+/// After such a silence the other end is waited for, and what nobody begins a request with has to get there.
+const SILENCE: Duration = Duration::from_millis(200);
 
 /// What is known of a connection. Its end is told when it is dropped.
 pub(crate) struct Connection {
@@ -149,7 +151,7 @@ async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &
     let mut inwards = std::pin::pin!(pump(outside, inside, &connection.into, pipes));
     let mut said = None;
     let first = {
-        let mut look = std::pin::pin!(first_bytes(&connection, inside));
+        let mut look = std::pin::pin!(first_bytes(&connection, inside, outside));
         loop {
             tokio::select! {
                 first = &mut look => break first,
@@ -181,8 +183,7 @@ async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &
             }
             return crate::inspected::serve(&connection, inside, outside, bytes, hello).await;
         }
-        First::Refused => return Outcome::Refused,
-        First::Reset => return Outcome::Reset(End::Sandbox),
+        First::Over(outcome) => return outcome,
     };
     if !connection.out.add(first.len()) {
         return Outcome::TooManyBytes;
@@ -245,33 +246,29 @@ enum First {
     /// TLS that ends here.
     #[cfg(feature = "inspect")]
     Inspected(Vec<u8>, hello::Hello),
-    Refused,
-    Reset,
+    /// Nothing more of it.
+    Over(Outcome),
 }
 
-async fn first_bytes(connection: &Connection, inside: &Socket) -> First {
+async fn first_bytes(connection: &Connection, inside: &Socket, outside: &Socket) -> First {
     let mut bytes = vec![0; 4096];
     match inside.receive(&mut bytes).await {
         Ok(0) => return First::Carried(Vec::new()),
         Ok(count) => bytes.truncate(count),
-        Err(_) => return First::Reset,
+        Err(_) => return First::Over(Outcome::Reset(End::Sandbox)),
     }
-    // It may be silent for as long as it likes; once it speaks it comes to the point.
-    let limit = connection.shared.settings.limits.first_bytes;
-    let judged: Pin<Box<dyn Future<Output = First> + Send>> = Box::pin(judged(connection, inside, bytes));
-    match timeout(limit, judged).await {
-        Ok(first) => first,
-        Err(_) => {
-            let why = format!("what was said first to {} did not come to an end", connection.wanted.host);
-            connection.refuse(None, why);
-            First::Refused
-        }
-    }
+    let judged: Pin<Box<dyn Future<Output = First> + Send>> =
+        Box::pin(judged(connection, inside, outside, bytes));
+    judged.await
 }
 
-async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) -> First {
+async fn judged(connection: &Connection, inside: &Socket, outside: &Socket, mut bytes: Vec<u8>) -> First {
     let host = &connection.wanted.host;
     let is_free = connection.inspect.is_none() && connection.proxy.is_none();
+    // The program may be silent for as long as it likes; once it speaks it comes to the point.
+    let deadline = tokio::time::Instant::now() + connection.shared.settings.limits.first_bytes;
+    // So many are with the host already, which cannot be a request any more then.
+    let mut passed = 0;
     let mut part = vec![0; 16 * 1024];
     loop {
         let speech = look(&bytes);
@@ -279,11 +276,12 @@ async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) ->
             Speech::Other | Speech::Tls if connection.proxy.is_some() => Some(format!(
                 "something else than HTTP to {host} on port 80, which the host's proxy does not take"
             )),
-            Speech::Other if connection.inspect.is_none() => return First::Carried(bytes),
+            Speech::Other if connection.inspect.is_none() => return First::Carried(bytes.split_off(passed)),
             Speech::Other => {
                 Some(format!("something else than HTTP to {host}, whose requests are inspected"))
             }
-            Speech::Http1 => return First::Requests(bytes),
+            Speech::Http1 if passed == 0 => return First::Requests(bytes),
+            Speech::Http1 => Some(format!("a request to {host} that came in pieces")),
             Speech::Http2 => Some(format!("HTTP/2 without TLS to {host}: its requests are not looked at")),
             Speech::Http0 => Some(format!("a request to {host} that names no host")),
             Speech::Endless => Some(format!("a first line to {host} that does not end")),
@@ -297,26 +295,50 @@ async fn judged(connection: &Connection, inside: &Socket, mut bytes: Vec<u8>) ->
                     None => return First::Carried(bytes),
                     Some(why) => {
                         connection.refuse(hello.name.as_deref(), why);
-                        return First::Refused;
+                        return First::Over(Outcome::Refused);
                     }
                 },
             },
         };
         if let Some(why) = refused {
             connection.refuse(None, why);
-            return First::Refused;
+            return First::Over(Outcome::Refused);
         }
-        match inside.receive(&mut part).await {
+        let received = if speech == Speech::Unclear && is_free && !is_like_request(&bytes) {
+            match tokio::time::timeout(SILENCE, inside.receive(&mut part)).await {
+                Ok(received) => received,
+                Err(_) => {
+                    let rest = &bytes[passed..];
+                    if !connection.out.add(rest.len()) {
+                        return First::Over(Outcome::TooManyBytes);
+                    }
+                    if outside.send_all(rest).await.is_err() {
+                        return First::Over(Outcome::Reset(End::Host));
+                    }
+                    passed = bytes.len();
+                    inside.receive(&mut part).await
+                }
+            }
+        } else {
+            match tokio::time::timeout_at(deadline, inside.receive(&mut part)).await {
+                Ok(received) => received,
+                Err(_) => {
+                    connection.refuse(None, format!("what was said first to {host} did not come to an end"));
+                    return First::Over(Outcome::Refused);
+                }
+            }
+        };
+        match received {
             // It will never be a request or a handshake.
             Ok(0) if speech == Speech::Unclear && is_free => {
-                return First::Carried(bytes);
+                return First::Carried(bytes.split_off(passed));
             }
             Ok(0) => {
                 connection.refuse(None, format!("what was said first to {host} ended within its beginning"));
-                return First::Refused;
+                return First::Over(Outcome::Refused);
             }
             Ok(count) => bytes.extend_from_slice(&part[..count]),
-            Err(_) => return First::Reset,
+            Err(_) => return First::Over(Outcome::Reset(End::Sandbox)),
         }
     }
 }

@@ -46,7 +46,8 @@
 //! | `scrub` | a secret on its way back |
 //! | `socket`, `stream` | sockets of any kind in the runtime |
 //!
-//! **Invariant:** no byte of a connection goes out before its first bytes are judged.
+//! **Invariant:** no byte of a connection goes out before its first bytes are judged. Only the beginning of a line that no
+//! usual request begins with goes ahead, when the program waits for an answer to it; it never becomes a request then.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 

@@ -71,6 +71,18 @@ pub fn look(bytes: &[u8]) -> Speech {
     }
 }
 
+/// Whether what is unclear so far may become a request with one of the usual methods, which comes in one piece or soon.
+#[must_use]
+pub fn is_like_request(bytes: &[u8]) -> bool {
+    let rest = bytes.trim_ascii_start();
+    let length = rest.iter().position(|byte| !is_token(*byte)).unwrap_or(rest.len());
+    let method = &rest[..length];
+    METHODS.iter().map(|known| known.as_bytes()).any(|known| {
+        let known = if length == rest.len() { known.get(..length).unwrap_or_default() } else { known };
+        known.eq_ignore_ascii_case(method)
+    })
+}
+
 fn unclear(length: usize) -> Speech {
     if length < LONGEST_LINE { Speech::Unclear } else { Speech::Endless }
 }
@@ -122,6 +134,16 @@ mod tests {
         }
         assert_eq!(look(&[b'A'; LONGEST_LINE]), Speech::Endless);
         assert_eq!(look(&[0x80, 0x2e, 1, 3, 1]), Other);
+    }
+
+    #[test]
+    fn the_beginnings_of_usual_requests_are_known() {
+        for text in ["", "\r\n", "G", "ge", "GET", "GET ", "GET /a b", "\r\nPOS", "options * HTT"] {
+            assert!(is_like_request(text.as_bytes()), "{text:?}");
+        }
+        for text in ["hello", "GETT", "PING", "x", "hello world", "GE T", "EHLO a", "PROPFIND /"] {
+            assert!(!is_like_request(text.as_bytes()), "{text:?}");
+        }
     }
 
     proptest! {

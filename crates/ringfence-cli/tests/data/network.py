@@ -21,7 +21,7 @@ def loop(host, port, patience=20):
     s = socket.socket()
     s.setblocking(False)
     at_once = s.connect_ex((socket.gethostbyname(host), int(port)))
-    ready = select.select([], [s], [], patience)[1]
+    ready = select.select([], [s], [], float(patience))[1]
     return name(at_once), bool(ready), name(s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
 def mapped(host, port):
@@ -45,7 +45,9 @@ def many(host, port, count):
     sockets = [socket.socket() for _ in range(int(count))]
     for s in sockets:
         s.setblocking(False)
-        s.connect_ex((address, int(port)))
+        begun = s.connect_ex((address, int(port)))
+        if begun != errno.EINPROGRESS:
+            return name(begun)
     good = 0
     for s in sockets:
         s.settimeout(30)

@@ -9,14 +9,15 @@ use std::time::Duration;
 use ringfence_docker::testing::{FULL, TestEngine};
 use serde_json::{Value, json};
 
-use crate::suite::fence_network::{self, Server, TRUST, names_asked};
+use crate::suite::fence_network_support::{self, Server, names_asked};
+use crate::suite::fence_network_tools_support::TRUST;
 use crate::suite::fence_support::{Fenced, Launcher, SOCKETS, wait_until};
 use crate::suite::session::Session;
 use crate::suite::support::Room;
 
 /// A room whose commands run in containers, with what else is configured.
 fn room(engine: &TestEngine, addresses: &str, more: &Value) -> Room {
-    let room = fence_network::room(Launcher::Native, addresses, &[]);
+    let room = fence_network_support::room(Launcher::Native, addresses, &[]);
     configure(&room, engine, more);
     room
 }
@@ -258,7 +259,7 @@ fn where_a_container_cannot_hold_to_hosts_that_is_said() {
 
 /// Puts what the host trusts into the project, and says where it is inside.
 fn trusted(room: &Room) -> Option<&'static str> {
-    let file = TRUST.iter().find_map(|name| std::env::var_os(name)).map(PathBuf::from);
+    let file = TRUST.iter().find_map(std::env::var_os).map(PathBuf::from);
     let file = file.unwrap_or_else(|| "/etc/ssl/certs/ca-certificates.crt".into());
     std::fs::copy(file, room.project.join("ca.pem")).ok().map(|_| "/workspace/ca.pem")
 }

@@ -3,7 +3,7 @@
 
 use std::net::UdpSocket;
 
-use crate::suite::fence_network::{Server, python_at, room};
+use crate::suite::fence_network_support::{Server, python_at, room};
 use crate::suite::fence_support::{Fenced, Launcher};
 use crate::suite::support::Room;
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-use crate::suite::fence_network;
+use crate::suite::fence_network_support;
 use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher};
 #[cfg(feature = "mcp")]
 use crate::suite::mcp::{Agent, call};
@@ -103,7 +103,7 @@ impl Site {
     }
 
     pub(crate) fn room(&self, launcher: Launcher, rules: &serde_json::Value) -> Room {
-        let mut room = fence_network::room(launcher, "127.0.0.1", &[]);
+        let mut room = fence_network_support::room(launcher, "127.0.0.1", &[]);
         room.env.push(("A_TOKEN".to_owned(), SECRET.to_owned()));
         room.env.push(("SSL_CERT_FILE".to_owned(), self.file("ca.pem").display().to_string()));
         room.configure(&json!({ "allowedHosts": rules }).to_string());

@@ -3,18 +3,12 @@
 //! Names are looked up on the host by a `getent` of the test's own, which writes down what it was asked for; servers are
 //! the test's own on loopback, which a rule has to name.
 
-use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 
 use crate::suite::approval::Person;
-use crate::suite::fence_support::{Fenced, Launcher, SOCKETS, for_every_launcher};
-
+use crate::suite::fence_network_support::{Server, has_way_out, names_asked, python, room};
+use crate::suite::fence_support::{Launcher, SOCKETS, for_every_launcher};
 use crate::suite::support::Room;
-
-const PROGRAM: &str = include_str!("../data/network.py");
 
 for_every_launcher! {
     allowed_hosts_are_reached_as_on_any_network,
@@ -30,90 +24,6 @@ for_every_launcher! {
     every_precision_has_a_way_out,
     a_port_of_the_host_is_reached_when_it_is_allowed,
     connections_in_a_minute_are_limited,
-}
-
-/// A server on loopback, and what was said to it.
-pub(crate) struct Server {
-    pub(crate) port: u16,
-    pub(crate) heard: Arc<Mutex<Vec<Vec<u8>>>>,
-}
-
-impl Server {
-    /// Hears what each says to the end, and answers with it.
-    pub(crate) fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // A full backlog makes the kernel forget connections under such load.
-        rustix::net::listen(&listener, 4096).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let all = Arc::clone(&heard);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (mut stream, all) = (stream.unwrap(), Arc::clone(&all));
-                std::thread::spawn(move || {
-                    let mut said = Vec::new();
-                    let _ = stream.read_to_end(&mut said);
-                    let _ = stream.write_all(&[b"heard ", &said[..]].concat());
-                    all.lock().unwrap().push(said);
-                });
-            }
-        });
-        Self { port, heard }
-    }
-
-    pub(crate) fn heard(&self) -> usize {
-        self.heard.lock().unwrap().len()
-    }
-}
-
-/// A room with a resolver of its own, for which `*.test` is at these addresses, and rules.
-pub(crate) fn room(launcher: Launcher, addresses: &str, rules: &[String]) -> Room {
-    let mut room = Room::on(launcher);
-    let bin = room.home.join("bin");
-    std::fs::create_dir(&bin).unwrap();
-    let asked = asked(&room);
-    let text = format!(
-        "#!/bin/sh\necho \"$2\" >> {}\ncase $2 in *.test) ;; *) exit 2 ;; esac\nfor a in {addresses}; do echo \"$a STREAM $2\"; done\n",
-        asked.display()
-    );
-    let getent = bin.join("getent");
-    std::fs::write(&getent, text).unwrap();
-    std::fs::set_permissions(&getent, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
-    room.env.push(("PATH".to_owned(), format!("{}:{path}", bin.display())));
-    room.configure(&serde_json::json!({ "allowedHosts": rules }).to_string());
-    room.write("network.py", PROGRAM);
-    room
-}
-
-/// Where the names are written that were looked up.
-fn asked(room: &Room) -> PathBuf {
-    room.home.join("asked")
-}
-
-pub(crate) fn names_asked(room: &Room) -> String {
-    std::fs::read_to_string(asked(room)).unwrap_or_default()
-}
-
-fn python(room: &Room, lines: &[String]) -> Fenced {
-    python_at(room, "network.py", lines)
-}
-
-/// Runs a program of lines.
-pub(crate) fn python_at(room: &Room, program: &str, lines: &[String]) -> Fenced {
-    let ran = room.fenced(&format!("python3 {program} {}", lines.join(" ")));
-    assert_eq!(ran.code, 0, "{ran:?}");
-    ran
-}
-
-/// Whether there is a way out by name here; else that it is said, and that nothing gets out.
-fn has_way_out(room: &Room, server: &Server) -> bool {
-    let ran = room.fenced(&format!("python3 network.py waiting,a.test,{}", server.port));
-    if ran.promises("noWayOut") {
-        return true;
-    }
-    assert!(!ran.stdout.contains("heard") && server.heard() == 0, "{ran:?}");
-    false
 }
 
 fn allowed_hosts_are_reached_as_on_any_network(launcher: Launcher) {
@@ -477,54 +387,4 @@ fn always_is_written_as_a_rule_about_the_host() {
     assert!(again.stdout.contains("heard hello"), "{again:?}");
     let explained = room.run(&["explain", &format!("a.test:{port}")]).expect(0).stdout;
     assert!(explained.contains("allowed") && explained.contains("sandbox.json"), "{explained}");
-}
-
-/// Variables that say how this machine's tools trust their registries.
-pub(crate) const TRUST: [&str; 5] =
-    ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
-
-fn packages(set: &str, command: &str, made: &str) {
-    for launcher in [Launcher::Native, Launcher::Bwrap, Launcher::Landlock] {
-        let mut room = Room::on(launcher);
-        room.env
-            .extend(TRUST.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
-        let bare = {
-            let program = room.command(&[]);
-            let mut shell = std::process::Command::new("sh");
-            shell.args(["-c", command]).current_dir(&room.home).env_clear();
-            shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            shell.output().unwrap()
-        };
-        if !bare.status.success() {
-            let said = String::from_utf8_lossy(&bare.stderr);
-            ringfence_testing::lacks("registries", &format!("{command}: {said}"));
-            return;
-        }
-        let refused = room.fenced(command);
-        assert!(refused.code != 0 && !room.project.join(made).exists(), "{refused:?}");
-        let ran = room.fenced_with(&["--allow-host", set], command);
-        assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(room.project.join(made).exists(), "{ran:?}");
-        let connections = ran.json["connections"].as_array().unwrap();
-        assert!(connections.iter().all(|one| one["port"] == 443 && one["bytesIn"].as_u64() > Some(0)));
-        assert!(!connections.is_empty(), "{ran:?}");
-    }
-}
-
-#[test]
-fn npm_installs_by_its_set() {
-    packages(
-        "npm",
-        "echo {} > package.json; npm install --no-audit --no-fund --no-update-notifier is-number@7.0.0",
-        "node_modules/is-number/package.json",
-    );
-}
-
-#[test]
-fn pip_downloads_by_its_set() {
-    packages(
-        "pypi",
-        "python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps -d got six==1.16.0",
-        "got/six-1.16.0-py2.py3-none-any.whl",
-    );
 }

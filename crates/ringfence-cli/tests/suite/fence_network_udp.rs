@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::suite::fence_network::room;
+use crate::suite::fence_network_support::room;
 use crate::suite::fence_support::{Fenced, Launcher, for_every_launcher, wait_until};
 use crate::suite::support::Room;
 

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::suite::fence_inspected::certify;
-use crate::suite::fence_network;
+use crate::suite::fence_network_support;
 use crate::suite::fence_support::{Launcher, has, names};
 use crate::suite::support::Room;
 
@@ -129,7 +129,7 @@ fn machine() -> &'static str {
 
 /// A room for which `*.test` is this machine, and no other name is anything.
 fn room() -> Room {
-    let room = fence_network::room(Launcher::Native, "127.0.0.1", &[]);
+    let room = fence_network_support::room(Launcher::Native, "127.0.0.1", &[]);
     room.write(room.home.join(".ssh/id_rsa"), SECRET);
     room
 }

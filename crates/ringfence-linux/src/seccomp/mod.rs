@@ -31,4 +31,5 @@ pub use notify::{
 };
 pub(crate) use rule::call;
 pub use rule::{Arch, Call, Test, Verdict};
+pub(crate) use shared::MSG_FASTOPEN;
 pub use shared::{Shared, shared_program};

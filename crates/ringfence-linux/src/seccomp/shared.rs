@@ -53,7 +53,7 @@ const EPERM: Verdict = deny::errno(libc::EPERM);
 const IP_UNICAST_IF: libc::c_int = 50;
 const IPV6_UNICAST_IF: libc::c_int = 76;
 const NOT_SUPPORTED: Verdict = deny::errno(libc::EOPNOTSUPP);
-const MSG_FASTOPEN: u64 = 0x2000_0000;
+pub(crate) const MSG_FASTOPEN: u64 = 0x2000_0000;
 
 const NO_NETWORK: &str = "no network namespace holds it, and Landlock knows only TCP";
 const FAST_OPEN: &str = "connects without the call that Landlock and the supervisor see";

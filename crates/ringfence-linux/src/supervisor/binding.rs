@@ -30,11 +30,15 @@ impl Supervisor<'_> {
         if let Some(answer) = self.bind_loopback(listener, notification, socket, (address, length)) {
             return answer;
         }
-        let address = network::read_address(tid, address, length);
-        if let Some(answer) = self.bind_datagrams(tid, socket, &address) {
-            return answer;
-        }
-        let Address::Path(path) = address else { return Answer::Continue };
+        let path = match network::read_address(tid, address, length) {
+            Address::Path(path) => path,
+            Address::Internet(at) => {
+                return self
+                    .bind_datagrams(tid, socket, at)
+                    .unwrap_or_else(|| self.bind_beside_ours(listener, notification, socket, at));
+            }
+            Address::Abstract(_) | Address::Other => return Answer::Continue,
+        };
         if let Err(unread) = self.absolute(tid, &path) {
             return unread.into();
         }

@@ -88,12 +88,14 @@ pub(crate) enum Call {
     },
     SendTo {
         socket: i32,
+        flags: u64,
         address: u64,
         length: u64,
     },
     /// The address is in each header.
     SendMessages {
         socket: i32,
+        flags: u64,
         headers: u64,
         count: u64,
     },
@@ -219,9 +221,15 @@ impl Call {
             libc::SYS_setpriority | libc::SYS_ioprio_set => Self::Handle { pid: int(1) },
             libc::SYS_connect => Self::Connect { socket: int(0), address: args[1], length: args[2] },
             libc::SYS_bind => Self::Bind { socket: int(0), address: args[1], length: args[2] },
-            libc::SYS_sendto => Self::SendTo { socket: int(0), address: args[4], length: args[5] },
-            libc::SYS_sendmsg => Self::SendMessages { socket: int(0), headers: args[1], count: 1 },
-            libc::SYS_sendmmsg => Self::SendMessages { socket: int(0), headers: args[1], count: args[2] },
+            libc::SYS_sendto => {
+                Self::SendTo { socket: int(0), flags: args[3], address: args[4], length: args[5] }
+            }
+            libc::SYS_sendmsg => {
+                Self::SendMessages { socket: int(0), flags: args[2], headers: args[1], count: 1 }
+            }
+            libc::SYS_sendmmsg => {
+                Self::SendMessages { socket: int(0), flags: args[3], headers: args[1], count: args[2] }
+            }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => open(cwd(0), int(1), 2),
             #[cfg(target_arch = "x86_64")]

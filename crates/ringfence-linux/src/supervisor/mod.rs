@@ -24,6 +24,8 @@ mod judge_change;
 mod loopback;
 mod mount_grant;
 mod name_lookup;
+mod name_query;
+mod name_server;
 mod network;
 pub mod notif;
 mod on_behalf;
@@ -385,9 +387,11 @@ impl<'a> Supervisor<'a> {
             Call::Bind { socket, address, length } => {
                 self.bind(listener, notification, socket, (address, length))
             }
-            Call::SendTo { socket, address, length } => self.send_to(tid, socket, (address, length)),
-            Call::SendMessages { socket, headers, count } => {
-                self.send_messages(tid, socket, (headers, count))
+            Call::SendTo { socket, flags, address, length } => {
+                self.send_to(tid, (socket, flags), (address, length))
+            }
+            Call::SendMessages { socket, flags, headers, count } => {
+                self.send_messages(tid, (socket, flags), (headers, count))
             }
             Call::Socket if self.watched.shared.is_some() => self.make_datagrams(notification),
             Call::HostsNetwork => self.answer_for_network(listener, notification),

@@ -24,6 +24,7 @@ use super::notif::{self, Notification};
 use super::socket_table::{self, Bound};
 use super::target::{Resolved, Unread, read_bytes};
 use super::{Answer, Denial, Resource, Supervisor, describe, on_behalf};
+use crate::seccomp::MSG_FASTOPEN;
 use crate::sys;
 
 /// Of any address.
@@ -132,7 +133,12 @@ impl Supervisor<'_> {
         Answer::Done(Err(Errno::ACCESS))
     }
 
-    pub(super) fn send_to(&mut self, tid: i32, socket: i32, (address, length): (u64, u64)) -> Answer {
+    pub(super) fn send_to(
+        &mut self,
+        tid: i32,
+        (socket, flags): (i32, u64),
+        (address, length): (u64, u64),
+    ) -> Answer {
         let address = read_address(tid, address, length);
         if self.watched.shared.is_some()
             && let Some(own) = take_descriptor(tid, socket)
@@ -142,7 +148,20 @@ impl Supervisor<'_> {
         }
         match address {
             Address::Internet(address) if !is_loopback(address) || address.port() == NAME_SERVER => {
-                let is_taken = take_descriptor(tid, socket).is_some_and(|own| {
+                let own = take_descriptor(tid, socket);
+                let is_stream =
+                    own.as_ref().is_some_and(|own| sockopt::socket_type(own) == Ok(SocketType::STREAM));
+                if is_stream && self.way_out.as_ref().is_some_and(|way| way.is_by_name()) {
+                    // As where fast open is switched off: who wants it connects instead. To a stream that is
+                    // connected the address means nothing.
+                    let wants_to_connect = flags & MSG_FASTOPEN != 0;
+                    return if wants_to_connect {
+                        Answer::Done(Err(Errno::OPNOTSUPP))
+                    } else {
+                        Answer::Continue
+                    };
+                }
+                let is_taken = own.is_some_and(|own| {
                     self.is_name_lookup(tid, &own, address) || self.carries_datagrams(tid, &own, address)
                 });
                 if is_taken || is_loopback(address) {
@@ -158,7 +177,12 @@ impl Supervisor<'_> {
     }
 
     /// The same of messages, whose addresses are behind their headers.
-    pub(super) fn send_messages(&mut self, tid: i32, socket: i32, (headers, count): (u64, u64)) -> Answer {
+    pub(super) fn send_messages(
+        &mut self,
+        tid: i32,
+        (socket, flags): (i32, u64),
+        (headers, count): (u64, u64),
+    ) -> Answer {
         /// The kernel takes no more at once.
         const MOST: u64 = 1024;
         const HEADER: u64 = size_of::<libc::mmsghdr>() as u64;
@@ -172,7 +196,7 @@ impl Supervisor<'_> {
             };
             let (address, length) = (u64::from_ne_bytes(*address), u32::from_ne_bytes(*length));
             if address != 0 && length != 0 {
-                match self.send_to(tid, socket, (address, length.into())) {
+                match self.send_to(tid, (socket, flags), (address, length.into())) {
                     Answer::Continue => {}
                     refused => return refused,
                 }
@@ -356,16 +380,19 @@ pub(super) fn refuse_address(operation: Operation, address: SocketAddr) -> Answe
 
 /// Whether somebody listens on that TCP port in the network that the process sees.
 fn listens(process: &str, port: u16) -> bool {
+    listeners(process, port) > 0
+}
+
+/// How many do.
+pub(super) fn listeners(process: &str, port: u16) -> usize {
     let wanted = format!(":{port:04X}");
-    ["tcp", "tcp6"].iter().any(|table| {
-        std::fs::read_to_string(format!("/proc/{process}/net/{table}")).is_ok_and(|table| {
-            table.lines().skip(1).any(|line| {
-                let mut fields = line.split_whitespace().skip(1);
-                let (local, _, state) = (fields.next(), fields.next(), fields.next());
-                state == Some("0A") && local.is_some_and(|local| local.ends_with(&wanted))
-            })
-        })
-    })
+    let is_one = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, _, state) = (fields.next(), fields.next(), fields.next());
+        state == Some("0A") && local.is_some_and(|local| local.ends_with(&wanted))
+    };
+    let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/{process}/net/{table}")));
+    tables.iter().flatten().map(|table| table.lines().skip(1).filter(is_one).count()).sum()
 }
 
 /// The caller's address as it is now, whatever becomes of the caller's memory.

@@ -333,8 +333,12 @@ impl Supervisor<'_> {
     /// A copy of the listener for answers that come later. None when so many threads have one that they seem to be
     /// somebody's aim: a pipe that cannot be written keeps its thread until the sandbox ends.
     pub(super) fn shared_listener(&mut self, listener: BorrowedFd<'_>) -> Option<Arc<OwnedFd>> {
-        const THREADS: usize = 512;
-        if self.listener.as_ref().is_some_and(|listener| Arc::strong_count(listener) > THREADS) {
+        self.listener_for(512, listener)
+    }
+
+    /// The same, for so many threads.
+    pub(super) fn listener_for(&mut self, most: usize, listener: BorrowedFd<'_>) -> Option<Arc<OwnedFd>> {
+        if self.listener.as_ref().is_some_and(|listener| Arc::strong_count(listener) > most) {
             return None;
         }
         if self.listener.is_none() {

@@ -30,6 +30,38 @@ fn a_server_that_speaks_first_is_heard() {
 }
 
 #[test]
+fn a_program_that_speaks_first_without_a_line_is_heard() {
+    let (rig, server) = (rig(&[HOST]), listener());
+    let mut program = rig.tcp(HOST, &server);
+    let mut other = accept(&server);
+    for said in [&b"hello"[..], b" again", b" and again"] {
+        program.write_all(said).unwrap();
+        let mut heard = vec![0; said.len()];
+        other.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, said);
+        other.write_all(b"yes").unwrap();
+        program.read_exact(&mut [0; 3]).unwrap();
+    }
+    drop((program, other));
+    let closed = &rig.told.closed(1)[0];
+    assert_eq!((closed.bytes_out, closed.bytes_in, &closed.outcome), (21, 9, &Outcome::Finished));
+    rig.told.nothing_was_refused();
+}
+
+#[test]
+fn a_request_whose_method_was_passed_on_by_itself_is_refused() {
+    let (rig, server) = (rig(&[HOST]), listener());
+    let mut program = rig.tcp(HOST, &server);
+    let mut other = accept(&server);
+    program.write_all(b"PROPFIND").unwrap();
+    other.read_exact(&mut [0; 8]).unwrap();
+    program.write_all(b" / HTTP/1.1\r\nHost: b.example\r\n\r\n").unwrap();
+    assert_eq!(other.read(&mut [0; 9]).unwrap_or(0), 0);
+    assert!(rig.told.refused().why.contains("in pieces"));
+    assert_eq!(rig.told.closed(1)[0].bytes_out, 8);
+}
+
+#[test]
 fn each_direction_ends_by_itself() {
     let (rig, server) = (rig(&[HOST]), listener());
     let mut program = rig.tcp(HOST, &server);

@@ -16,7 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use rustix::pipe::PipeFlags;
 
-use super::super::name_lookup::{Hearing, NAME_SERVER};
+use super::super::name_lookup::NAME_SERVER;
+use super::super::name_server::Hearing;
 use super::super::network::{self, Address};
 use super::super::notif::Notification;
 use super::super::{Answer, Supervisor};
@@ -221,15 +222,14 @@ impl Supervisor<'_> {
         &self,
         tid: i32,
         socket: i32,
-        address: &Address,
+        address: SocketAddr,
     ) -> Option<Answer> {
         let datagrams = self.way_out.as_ref()?.known_pairs()?;
-        let Address::Internet(address) = address else { return None };
         datagrams.with(&network::take_descriptor(tid, socket)?, |_| ())?;
         Some(if address.ip().is_unspecified() || address.port() == 0 {
             Answer::Done(Ok(0))
         } else {
-            network::refuse_address(Operation::Bind, *address)
+            network::refuse_address(Operation::Bind, address)
         })
     }
 }

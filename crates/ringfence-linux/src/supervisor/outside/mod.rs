@@ -13,6 +13,7 @@ mod datagram_pairs;
 mod datagrams;
 mod names;
 mod on_host;
+mod ports;
 mod receiving;
 mod sockets;
 
@@ -23,6 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use ringfence_model::{Access, DenyReason, Host, LockExt as _, Operation, RuleLayer, RuleSource, Violation};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
@@ -35,7 +37,8 @@ use on_host::OnHost;
 pub(super) use on_host::is_ours;
 use sockets::{Begun, Meeting, Sockets};
 
-use super::name_lookup::Hearing;
+use super::name_lookup::NAME_SERVER;
+use super::name_server::Hearing;
 use super::notif::{self, Notification};
 use super::{Answer, Denial, Resource, Supervisor, describe};
 
@@ -176,6 +179,14 @@ impl WayOut {
         Some(self.names())
     }
 
+    /// Why it could not connect, by whoever knows.
+    fn socket_error(&self, socket: &OwnedFd) -> Result<(), Errno> {
+        match self.on_host.as_ref().and_then(|on_host| on_host.take_error(socket)) {
+            Some(errno) => Err(errno),
+            None => sockopt::socket_error(socket).and_then(|error| error),
+        }
+    }
+
     fn sockets(&self, tid: i32) -> Result<&dyn Meeting, Errno> {
         if let Some(on_host) = &self.on_host {
             return Ok(on_host);
@@ -204,8 +215,16 @@ pub(super) struct Outgoing {
     to: SocketAddr,
     address: Vec<u8>,
     state: Mutex<State>,
-    /// The caller waits until it is connected.
-    waits: bool,
+    waits: Waits,
+}
+
+/// How long the caller waits until it is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Never,
+    /// As the socket's own limit says (`SO_SNDTIMEO`).
+    For(Duration),
+    Always,
 }
 
 #[derive(Debug)]
@@ -232,7 +251,11 @@ impl Outgoing {
         own: OwnedFd,
         (to, address): (SocketAddr, Vec<u8>),
     ) -> Result<Arc<Self>, Errno> {
-        let waits = !rustix::fs::fcntl_getfl(&own)?.contains(OFlags::NONBLOCK);
+        let waits = match sockopt::socket_timeout(&own, sockopt::Timeout::Send)? {
+            _ if rustix::fs::fcntl_getfl(&own)?.contains(OFlags::NONBLOCK) => Waits::Never,
+            Some(limit) => Waits::For(limit),
+            None => Waits::Always,
+        };
         let violation = describe::violation(tid, denial(host, to.port(), None));
         let wanted = Wanted::by(&violation, host, to.port());
         let state = Mutex::new(State::Fresh(own));
@@ -241,11 +264,12 @@ impl Outgoing {
 
     /// Lets the caller's socket connect, without an end for now, and answers a call that does not wait.
     pub(super) fn begin(&self, call: &Call) {
-        if self.waits {
+        if self.waits == Waits::Always {
             return;
         }
         let mut state = self.state.locked();
         let State::Fresh(socket) = &*state else { return };
+        let waiting = rustix::io::fcntl_dupfd_cloexec(socket, 0);
         let begun = self
             .way
             .sockets(self.tid)
@@ -253,6 +277,11 @@ impl Outgoing {
         let errno = match begun {
             Ok(begun) => {
                 *state = State::Begun(begun);
+                if let (Waits::For(limit), Ok(socket)) = (self.waits, waiting)
+                    && self.answer_within(limit, socket, call.clone()).is_ok()
+                {
+                    return;
+                }
                 Errno::INPROGRESS
             }
             Err(errno) => {
@@ -265,6 +294,25 @@ impl Outgoing {
         let _ = notif::refuse(call.listener.as_fd(), call.id, errno);
     }
 
+    /// Answers for a socket that is connecting, at the latest after its own limit, as the kernel does.
+    fn answer_within(&self, limit: Duration, socket: OwnedFd, call: Call) -> Result<(), Errno> {
+        let way = Arc::clone(&self.way);
+        dialling(move || {
+            let mut fds = [PollFd::new(&socket, PollFlags::OUT)];
+            let limit = Timespec::try_from(limit).ok();
+            let ready = rustix::io::retry_on_intr(|| poll(&mut fds, limit.as_ref()));
+            let connected = match ready {
+                Ok(0) => Err(Errno::INPROGRESS),
+                Ok(_) => way.socket_error(&socket),
+                Err(errno) => Err(errno),
+            };
+            let _ = match connected {
+                Ok(()) => notif::succeed(call.listener.as_fd(), call.id, 0),
+                Err(errno) => notif::refuse(call.listener.as_fd(), call.id, errno),
+            };
+        })
+    }
+
     /// Makes the connection. Takes its time. What comes back is why policy refuses it after all.
     pub(super) fn make(&self, call: &Call, by_person: bool) -> Option<Violation> {
         let wanted = Wanted { by_person, ..self.wanted.clone() };
@@ -272,7 +320,7 @@ impl Outgoing {
             Ok(upstream) => match self.met() {
                 Ok(inside) => {
                     upstream.carry(inside);
-                    if self.waits {
+                    if self.waits == Waits::Always {
                         let _ = notif::succeed(call.listener.as_fd(), call.id, 0);
                     }
                 }
@@ -306,9 +354,9 @@ impl Outgoing {
         if let State::Begun(begun) = state
             && let Ok(sockets) = self.way.sockets(self.tid)
         {
-            sockets.refuse(begun, errno);
+            sockets.refuse(&begun, errno);
         }
-        if self.waits {
+        if self.waits == Waits::Always {
             let _ = notif::refuse(call.listener.as_fd(), call.id, errno);
         }
     }
@@ -326,7 +374,10 @@ impl Supervisor<'_> {
         let Some(way) = self.way_out.clone() else { return Err(own) };
         let is_stream = sockopt::socket_type(&own) == Ok(SocketType::STREAM);
         let is_loopback = super::network::is_loopback(to);
+        // Whoever it is: the sandbox's own name server answers there.
+        let is_name_server = !is_loopback && to.port() == NAME_SERVER && !self.stands_for_a_name(to);
         if !is_stream
+            || is_name_server
             || !way.outside.is_by_name()
             || (is_loopback && !way.outside.is_host_port(to.ip(), to.port()))
         {
@@ -372,7 +423,11 @@ impl Supervisor<'_> {
         notification: &Notification,
         outgoing: Arc<Outgoing>,
     ) -> Answer {
-        let Some(listener) = self.shared_listener(listener) else { return Answer::Done(Err(Errno::ACCESS)) };
+        // More than the connections that there may be at once: those are refused with a word.
+        const THREADS: usize = 4096;
+        let Some(listener) = self.listener_for(THREADS, listener) else {
+            return Answer::Done(Err(Errno::AGAIN));
+        };
         let call = Call { listener, id: notification.id };
         outgoing.begin(&call);
         let (its, its_call, untold) = (Arc::clone(&outgoing), call.clone(), Arc::clone(&self.untold));

@@ -137,12 +137,12 @@ impl Meeting for OnHost {
             Err(Errno::CONNABORTED)
         });
         if met.is_err() {
-            self.refuse(begun, Errno::CONNABORTED);
+            self.refuse(&begun, Errno::CONNABORTED);
         }
         met
     }
 
-    fn refuse(&self, begun: Begun, errno: Errno) {
+    fn refuse(&self, begun: &Begun, errno: Errno) {
         let Some(held) = &begun.held else { return };
         if let Ok(stat) = rustix::fs::fstat(held)
             && let Some(peer) = self.peers.locked().get_mut(&stat.st_ino)
@@ -220,7 +220,7 @@ mod tests {
         let on_host = OnHost::default();
         let caller = caller();
         let begun = on_host.begin(&caller, "198.18.0.2:443".parse().unwrap(), asked()).unwrap();
-        on_host.refuse(begun, Errno::HOSTUNREACH);
+        on_host.refuse(&begun, Errno::HOSTUNREACH);
         assert_eq!(on_host.take_error(&caller), Some(Errno::HOSTUNREACH));
         assert_eq!(on_host.take_error(&caller), None);
         assert_eq!(sockopt::socket_error(&caller), Ok(Ok(())));

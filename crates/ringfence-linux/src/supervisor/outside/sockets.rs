@@ -60,6 +60,8 @@ pub(super) struct Sockets {
     listeners: Mutex<HashMap<SocketAddr, Weak<Listening>>>,
     /// Addresses that were made the sandbox's own.
     own: Mutex<HashSet<IpAddr>>,
+    /// Ports that sockets here have, or had: the kernel remembers them for a while.
+    ports: Mutex<HashSet<u16>>,
     fresh: Mutex<Vec<OwnedFd>>,
     fresh_v6: Mutex<Vec<OwnedFd>>,
     /// Where datagrams are taken.
@@ -96,7 +98,7 @@ pub(super) trait Meeting: Debug + Send + Sync {
     fn meet(&self, begun: Begun) -> Sys<OwnedFd>;
 
     /// Tells the caller's socket that there is no connection.
-    fn refuse(&self, begun: Begun, errno: Errno);
+    fn refuse(&self, begun: &Begun, errno: Errno);
 }
 
 impl Sockets {
@@ -116,11 +118,24 @@ impl Sockets {
             listeners: Mutex::default(),
             datagrams: Mutex::default(),
             own: Mutex::default(),
+            ports: Mutex::default(),
             fresh: Mutex::default(),
             fresh_v6: Mutex::default(),
             raw: raw.into_iter().next(),
             begun: Mutex::default(),
         })
+    }
+
+    /// How many here listen on that port.
+    pub(super) fn listeners(&self, port: u16) -> usize {
+        let listeners = self.listeners.locked();
+        let at_port =
+            |listening: &&Weak<Listening>| listening.upgrade().is_some_and(|one| one.at.port() == port);
+        listeners.values().filter(at_port).count()
+    }
+
+    pub(super) fn had_port(&self, port: u16) -> bool {
+        self.ports.locked().contains(&port)
     }
 
     fn forget(&self, begun: &Begun) -> Option<u32> {
@@ -162,6 +177,7 @@ impl Sockets {
         }
         listen(&socket, 1)?;
         let at = address_of(&socket)?;
+        self.ports.locked().insert(at.port());
         let listening = Arc::new(Listening { _socket: socket, at });
         listeners.insert(to, Arc::downgrade(&listening));
         Ok(listening)
@@ -214,12 +230,17 @@ impl Meeting for Sockets {
         open_from_here(ours, &begun)
     }
 
-    /// Answers the caller's SYN: nobody is there.
-    fn refuse(&self, begun: Begun, _: Errno) {
+    /// Answers the caller's SYN: nobody is there, or no way leads there.
+    fn refuse(&self, begun: &Begun, errno: Errno) {
         let (SocketAddr::V4(own), SocketAddr::V4(to)) = (begun.own, begun.to.at) else { return };
         self.hear();
-        let (Some(number), Some(raw)) = (self.forget(&begun), &self.raw) else { return };
-        let _ = sendto(raw, &reset(to, own, number), SendFlags::DONTWAIT, &own);
+        let (Some(number), Some(raw)) = (self.forget(begun), &self.raw) else { return };
+        let _ = match errno {
+            Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::TIMEDOUT => {
+                sendto(raw, &unreachable(to, own, number), SendFlags::DONTWAIT, &own)
+            }
+            _ => sendto(raw, &reset(to, own, number), SendFlags::DONTWAIT, &own),
+        };
     }
 }
 
@@ -276,33 +297,63 @@ fn beginning(packet: &[u8]) -> Option<(SocketAddrV4, u32)> {
     Some((SocketAddrV4::new(Ipv4Addr::from(source), port), number))
 }
 
+const TCP: u8 = 6;
+
+/// An IP header; the kernel computes its checksum.
+fn ip_header(protocol: u8, length: u8, from: Ipv4Addr, to: Ipv4Addr) -> [u8; 20] {
+    let mut header = [0; 20];
+    // Version and length, total length, time to live, protocol.
+    header[0] = 0x45;
+    header[3] = length;
+    header[8] = 64;
+    header[9] = protocol;
+    header[12..16].copy_from_slice(&from.octets());
+    header[16..20].copy_from_slice(&to.octets());
+    header
+}
+
+/// As the internet's protocols sum up, beginning with `sum`.
+fn checksum(mut sum: u32, bytes: &[u8]) -> [u8; 2] {
+    for word in bytes.chunks_exact(2) {
+        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!u16::try_from(sum).unwrap_or_default()).to_be_bytes()
+}
+
 /// The packet that says "connection refused" to whoever began with that number.
 fn reset(from: SocketAddrV4, to: SocketAddrV4, number: u32) -> [u8; 40] {
-    const TCP: u8 = 6;
     const LENGTH: u8 = 20;
     let mut packet = [0; 40];
-    // Version and length, total length, time to live, protocol; the kernel computes the checksum of this part.
-    packet[0] = 0x45;
-    packet[3] = 2 * LENGTH;
-    packet[8] = 64;
-    packet[9] = TCP;
-    packet[12..16].copy_from_slice(&from.ip().octets());
-    packet[16..20].copy_from_slice(&to.ip().octets());
+    packet[..20].copy_from_slice(&ip_header(TCP, 2 * LENGTH, *from.ip(), *to.ip()));
     packet[20..22].copy_from_slice(&from.port().to_be_bytes());
     packet[22..24].copy_from_slice(&to.port().to_be_bytes());
     packet[28..32].copy_from_slice(&number.wrapping_add(1).to_be_bytes());
     packet[32] = 5 << 4;
     packet[33] = RST | ACK;
     // Over the addresses, the protocol and the length, then over the segment.
-    let mut sum = u32::from(TCP) + u32::from(LENGTH);
-    for word in packet[12..].chunks_exact(2) {
-        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    let checksum = !u16::try_from(sum).unwrap_or_default();
-    packet[36..38].copy_from_slice(&checksum.to_be_bytes());
+    let sum = checksum(u32::from(TCP) + u32::from(LENGTH), &packet[12..]);
+    packet[36..38].copy_from_slice(&sum);
+    packet
+}
+
+/// The packet that says "no route to host" to whoever began with that number.
+fn unreachable(from: SocketAddrV4, to: SocketAddrV4, number: u32) -> [u8; 56] {
+    const ICMP: u8 = 1;
+    const UNREACHABLE: u8 = 3;
+    const HOST: u8 = 1;
+    let mut packet = [0; 56];
+    packet[..20].copy_from_slice(&ip_header(ICMP, 56, *from.ip(), *to.ip()));
+    packet[20..22].copy_from_slice(&[UNREACHABLE, HOST]);
+    // What did not get there: its header, and the first eight bytes behind it.
+    packet[28..48].copy_from_slice(&ip_header(TCP, 60, *to.ip(), *from.ip()));
+    packet[48..50].copy_from_slice(&to.port().to_be_bytes());
+    packet[50..52].copy_from_slice(&from.port().to_be_bytes());
+    packet[52..].copy_from_slice(&number.to_be_bytes());
+    let sum = checksum(0, &packet[20..]);
+    packet[22..24].copy_from_slice(&sum);
     packet
 }
 
