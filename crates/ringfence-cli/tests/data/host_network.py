@@ -61,6 +61,26 @@ def options():
                 got.append(name(error.errno))
     return got
 
+def takes(port):
+    """Takes an address at which ways out begin, and connects to the one that is there."""
+    s = socket.create_connection(("a.test", int(port)), 20)
+    ours = [line.split()[2] for line in open("/proc/self/net/tcp") if f"0100007F:{s.getsockname()[1]:04X}" == line.split()[1]]
+    address, at = ours[0].split(":")
+    address = socket.inet_ntoa(bytes.fromhex(address)[::-1])
+    got = []
+    for place in ((address, int(at, 16)), (address, 0), ("127.198.0.1", 0)):
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            try:
+                other.bind(place)
+                got.append("bound")
+            except OSError as error:
+                got.append(name(error.errno))
+    with socket.socket() as other:
+        got.append(name(other.connect_ex((address, int(at, 16)))))
+    return address.startswith("127.198."), got
+
 def again(port, other):
     """Uses a connected socket for another connection."""
     s = socket.create_connection(("a.test", int(port)), 20)

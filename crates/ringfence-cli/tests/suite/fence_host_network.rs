@@ -62,6 +62,19 @@ fn a_connected_socket_is_no_way_to_another_host() {
 }
 
 #[test]
+fn nobody_inside_is_where_ways_out_begin() {
+    let server = Server::new();
+    let room = room_on_host(&server);
+    room.configure(
+        &serde_json::json!({ "allowedHosts": [format!("a.test:{}", server.port), "127.0.0.1:1"] })
+            .to_string(),
+    );
+    let Some((got, ran)) = tried(&room, &format!("takes,{}", server.port)) else { return };
+    let want = "(True, ['EADDRNOTAVAIL', 'EADDRNOTAVAIL', 'EADDRNOTAVAIL', 'ECONNREFUSED'])";
+    assert_eq!(got, want, "{ran:?}");
+}
+
+#[test]
 fn datagrams_reach_no_service_of_the_host() {
     let server = Server::new();
     let room = room_on_host(&server);
