@@ -16,7 +16,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 
 const HOST: &str = "a.example";
 
-pub(super) fn run(count: usize, proxy: Option<(u16, &str)>) {
+pub(super) fn run(count: usize, proxy: Option<(&str, &str)>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -24,7 +24,7 @@ pub(super) fn run(count: usize, proxy: Option<(u16, &str)>) {
     let room = tempfile::tempdir().unwrap();
     let (relay, authority) = relay(room.path(), &issuer.pem());
     let (own, relays) = (trusting(issuer.pem().as_bytes()), trusting(authority.as_bytes()));
-    let proxy = proxy.map(|(port, ca)| (port, trusting(&std::fs::read(ca).unwrap())));
+    let proxy = proxy.map(|(port, ca)| (super::Proxy::new(port), trusting(&std::fs::read(ca).unwrap())));
     let straight = || TcpStream::connect(("127.0.0.1", port)).unwrap();
     let through = || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -37,7 +37,7 @@ pub(super) fn run(count: usize, proxy: Option<(u16, &str)>) {
     for round in 0..=count {
         let mut taken = vec![(0, request(&own, straight)), (1, request(&relays, through))];
         if let Some((proxy, trust)) = &proxy {
-            let tunnelled = || super::connect(port, Some(*proxy));
+            let tunnelled = || super::connect(port, Some(proxy));
             taken.push((2, request(trust, tunnelled)));
         }
         // The first makes certificates, which are kept.

@@ -8,7 +8,7 @@
 //! | `out PORT STREAMS BYTES`, `in …` | nanoseconds for all bytes of all streams together |
 //! | `inspect COUNT [PROXY_PORT PROXY_CA]` | nanoseconds of each HTTPS request: bare, inspected here, and by that proxy |
 //!
-//! `PROXY_PORT` may be `env`: the port that `HTTP_PROXY` says.
+//! `PROXY_PORT` may be `env`: the port, user and password that `HTTP_PROXY` says.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a program for a person")]
 
@@ -16,7 +16,9 @@ mod inspected;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
 
 /// What a connection is for: its first byte, which begins no protocol that anybody looks at.
 const PING: u8 = 0;
@@ -30,8 +32,8 @@ fn main() {
     match arguments.as_slice() {
         ["serve"] => serve(),
         ["setup", port, count, proxy @ ..] => {
-            let proxy = proxy.first().map(|port| proxy_port(port));
-            println!("{:?}", setup(port.parse().unwrap(), count.parse().unwrap(), proxy));
+            let proxy = proxy.first().map(|port| Proxy::new(port));
+            println!("{:?}", setup(port.parse().unwrap(), count.parse().unwrap(), proxy.as_ref()));
         }
         [way @ ("out" | "in"), port, streams, bytes] => {
             let kind = if *way == "out" { OUT } else { IN };
@@ -41,20 +43,33 @@ fn main() {
             );
         }
         ["inspect", count] => inspected::run(count.parse().unwrap(), None),
-        ["inspect", count, port, ca] => {
-            inspected::run(count.parse().unwrap(), Some((port.parse().unwrap(), ca)))
-        }
+        ["inspect", count, port, ca] => inspected::run(count.parse().unwrap(), Some((port, ca))),
         other => panic!("unknown arguments: {other:?}"),
     }
 }
 
-fn proxy_port(text: &str) -> u16 {
-    if text != "env" {
-        return text.parse().unwrap();
+struct Proxy {
+    port: u16,
+    /// A header, if it wants to know who asks.
+    authorization: String,
+}
+
+impl Proxy {
+    fn new(text: &str) -> Self {
+        if text != "env" {
+            return Self { port: text.parse().unwrap(), authorization: String::new() };
+        }
+        let names = ["HTTP_PROXY", "http_proxy"];
+        let url = names.iter().find_map(|name| std::env::var(name).ok()).unwrap();
+        let port = url.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+        let user = url.trim_start_matches("http://").rsplit_once('@').map(|(user, _)| user);
+        let authorization = user.map_or_else(String::new, |user| {
+            // What base64 ends with is all that is escaped in such names.
+            let user = base64::engine::general_purpose::STANDARD.encode(user.replace("%3D", "="));
+            format!("Proxy-Authorization: Basic {user}\r\n")
+        });
+        Self { port, authorization }
     }
-    let names = ["HTTP_PROXY", "http_proxy"];
-    let url = names.iter().find_map(|name| std::env::var(name).ok()).unwrap();
-    url.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap()
 }
 
 fn serve() {
@@ -97,7 +112,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     stream.write_all(&kind)
 }
 
-fn setup(port: u16, count: usize, proxy: Option<u16>) -> Vec<u128> {
+fn setup(port: u16, count: usize, proxy: Option<&Proxy>) -> Vec<u128> {
     let one = || {
         let since = Instant::now();
         let mut stream = connect(port, proxy);
@@ -106,21 +121,28 @@ fn setup(port: u16, count: usize, proxy: Option<u16>) -> Vec<u128> {
         drop(stream);
         since.elapsed().as_nanos()
     };
+    // A sandbox's own proxy may listen only after its command has begun.
+    let (to, since) = (proxy.map_or(port, |proxy| proxy.port), Instant::now());
+    while TcpStream::connect(("127.0.0.1", to)).is_err() && since.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     one();
     (0..count).map(|_| one()).collect()
 }
 
 /// Straight, or by a tunnel of that proxy.
-fn connect(port: u16, proxy: Option<u16>) -> TcpStream {
-    let mut stream = TcpStream::connect(("127.0.0.1", proxy.unwrap_or(port))).unwrap();
-    if proxy.is_some() {
-        tunnel(&mut stream, port);
+fn connect(port: u16, proxy: Option<&Proxy>) -> TcpStream {
+    let to = proxy.map_or(port, |proxy| proxy.port);
+    let mut stream = TcpStream::connect(("127.0.0.1", to)).unwrap();
+    if let Some(proxy) = proxy {
+        tunnel(&mut stream, port, &proxy.authorization);
     }
     stream
 }
 
-fn tunnel(stream: &mut TcpStream, port: u16) {
-    write!(stream, "CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n").unwrap();
+fn tunnel(stream: &mut TcpStream, port: u16, authorization: &str) {
+    let text = format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{authorization}\r\n");
+    stream.write_all(text.as_bytes()).unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
