@@ -21,6 +21,7 @@ for_every_launcher! {
     what_breaks_or_ends_breaks_or_ends_inside,
     a_server_inside_gets_the_port_that_somebody_is_connected_to,
     names_are_asked_for_by_streams_too,
+    it_is_the_same_where_only_writing_is_looked_at,
     connections_leave_no_descriptor,
     nothing_is_left_when_the_relay_is_killed,
 }
@@ -219,6 +220,29 @@ fn names_are_asked_for_by_streams_too(launcher: Launcher) {
         assert_eq!(said(&ran, line), want, "{line}: {ran:?}");
     }
     assert_eq!(names_asked(&room), before, "nobody else heard of them");
+}
+
+fn it_is_the_same_where_only_writing_is_looked_at(launcher: Launcher) {
+    let (server, other) = (Server::new(), Server::new());
+    let port = server.port;
+    let room = reaching(launcher, port);
+    if !has_way_out(&room, &server) {
+        return;
+    }
+    let cases = [
+        (format!("waiting,a.test,{port}"), format!("('heard hello', {port})")),
+        (format!("loop,a.test,{port}"), "('EINPROGRESS', True, 0)".to_owned()),
+        (format!("waiting,b.test,{}", other.port), "EACCES".to_owned()),
+        (format!("beside,a.test,{port},connected"), "('x', 'EADDRINUSE')".to_owned()),
+        ("by_stream,192.0.2.53,a.test".to_owned(), "[True]".to_owned()),
+    ];
+    let lines: Vec<&str> = cases.iter().map(|(line, _)| line.as_str()).collect();
+    let ran =
+        room.fenced_with(&["--precision", "writes"], &format!("python3 network.py {}", lines.join(" ")));
+    for (line, want) in &cases {
+        assert_eq!(said(&ran, line), want, "{line}: {ran:?}");
+    }
+    assert_eq!(other.heard(), 0, "{ran:?}");
 }
 
 fn connections_leave_no_descriptor(launcher: Launcher) {
