@@ -82,7 +82,7 @@ fn neither_interfaces_nor_routes_lead_out(launcher: Launcher) {
     }
     let device = format!("device,a.test,{},b.test", other.port);
     let ran = python(&room, &[device.clone(), "route".to_owned(), "rings".to_owned()]);
-    assert_eq!(said(&ran, &device), "refused", "{ran:?}");
+    assert!(["refused", "EACCES"].contains(&said(&ran, &device)), "{ran:?}");
     assert_eq!(said(&ran, "route"), "['EPERM', 'EPERM']", "{ran:?}");
     assert!(["EPERM", "ENOSYS", "EACCES"].contains(&said(&ran, "rings")), "{ran:?}");
     assert_eq!(other.heard(), 0, "{ran:?}");
