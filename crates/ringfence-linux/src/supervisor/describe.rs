@@ -234,8 +234,9 @@ fn argv(process: &str) -> Vec<String> {
     const MOST: usize = 32;
     const LONGEST: usize = 256;
     let Ok(bytes) = std::fs::read(format!("{process}/cmdline")) else { return vec![] };
-    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
-    bytes
+    // A program that renames itself writes over its words, and leaves the rest of them empty.
+    let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    bytes[..used]
         .split(|&b| b == 0)
         .take(MOST)
         .map(|word| String::from_utf8_lossy(&word[..word.len().min(LONGEST)]).into_owned())
