@@ -28,6 +28,9 @@ const LONGEST_NAMED: usize = 500;
 /// After such a silence the other end is waited for, and what nobody begins a request with has to get there.
 const SILENCE: Duration = Duration::from_millis(200);
 
+/// When nothing more was sent for so long, there is nothing more.
+const STILL: Duration = Duration::from_millis(250);
+
 /// What is known of a connection. Its end is told when it is dropped.
 pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
@@ -174,14 +177,16 @@ async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &
             }
             let program = Stream::new(Arc::clone(inside), bytes, connection.into.clone());
             let host = Stream::new(Arc::clone(outside), Vec::new(), connection.out.clone());
-            return http1::serve(Requests::new(&connection, /* is_tls */ false), program, host).await;
+            let served = http1::serve(Requests::new(&connection, /* is_tls */ false), program, host);
+            return or_all_is_said(&connection, inside, served).await;
         }
         #[cfg(feature = "inspect")]
         First::Inspected(bytes, hello) => {
             if said.is_some() || connection.into.count() > 0 {
                 return spoke_first(&connection);
             }
-            return crate::inspected::serve(&connection, inside, outside, bytes, hello).await;
+            let served = crate::inspected::serve(&connection, inside, outside, bytes, hello);
+            return or_all_is_said(&connection, inside, served).await;
         }
         First::Over(outcome) => return outcome,
     };
@@ -228,6 +233,31 @@ async fn both_ways(connection: Arc<Connection>, inside: &Arc<Socket>, outside: &
         }
     }
     outcome
+}
+
+/// Requests are served to their end. When the sandbox ends before, nobody is left who would hear an answer: then it is
+/// enough that all of a request is on its way.
+async fn or_all_is_said(
+    connection: &Connection,
+    inside: &Socket,
+    served: impl Future<Output = Outcome>,
+) -> Outcome {
+    let said = async {
+        let mut is_ending = connection.shared.is_ending.subscribe();
+        // Whoever ends it is gone, too.
+        let _ = is_ending.wait_for(|is_ending| *is_ending).await;
+        loop {
+            let before = connection.out.count();
+            tokio::time::sleep(STILL).await;
+            if connection.out.count() == before && inside.is_read() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        outcome = served => outcome,
+        () = said => Outcome::Finished,
+    }
 }
 
 /// Nobody who is asked by HTTP does.

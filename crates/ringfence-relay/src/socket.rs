@@ -111,6 +111,11 @@ impl Socket {
         Ok(())
     }
 
+    /// Whether nothing waits to be read.
+    pub(crate) fn is_read(&self) -> bool {
+        rustix::io::ioctl_fionread(self.fd()) == Ok(0)
+    }
+
     /// Says that nothing more comes. A peer that is gone needs no telling.
     pub(crate) fn finish_writing(&self) {
         let _ = rustix::net::shutdown(self.fd(), Shutdown::Write);

@@ -273,3 +273,16 @@ fn a_line_that_does_not_end_is_not_waited_for() {
     assert_eq!(other.read(&mut [0; 9]).unwrap_or(0), 0);
     assert!(rig.told.closed(2).iter().all(|closed| closed.bytes_out == 0));
 }
+
+#[test]
+fn a_sandbox_that_ends_waits_for_no_answer() {
+    let (rig, server) = (rig(&ALLOWED), listener());
+    let (mut program, mut other) = open(&rig, &server);
+    program.write_all(b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nabc").unwrap();
+    drop(program);
+    rig.relay.finish(Duration::from_secs(600));
+    let mut body = [0; 3];
+    assert!(head_of(&mut other).starts_with("POST / HTTP/1.1"));
+    other.read_exact(&mut body).unwrap();
+    assert_eq!((&body, &rig.told.closed(1)[0].outcome), (b"abc", &Outcome::Finished));
+}
