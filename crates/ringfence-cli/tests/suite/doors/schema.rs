@@ -9,7 +9,9 @@ use super::rules;
 
 const PRESET: &str = "a preset of other keys; config/tests shows which";
 const LAUNCHER: &str = "chooses who builds the fence; launchers.rs and the fence's own tests show each";
-const NETWORK: &str = "no door has a network here; for programs that ask with check_network";
+const NETWORK: &str =
+    "about hosts and their limits; fence_network*.rs and fence_inspected.rs for each launcher";
+const KIT: &str = "a layer of other keys; kits.rs shows it with real agents";
 const PER_LAUNCHER: &str =
     "fence_attacks_resources.rs shows it for each launcher; where it bites depends on the machine";
 const MANAGED: &str =
@@ -56,6 +58,9 @@ const WITHOUT_A_RULE: &[(&str, &str)] = &[
     ("allowedHosts.", NETWORK),
     ("network", NETWORK),
     ("network.", NETWORK),
+    ("kits", KIT),
+    ("kits.", KIT),
+    ("useKits", KIT),
     ("allowedPorts", NETWORK),
     ("blockedPorts", NETWORK),
     ("safety.toolAllowlist", EXTENSIONS),
