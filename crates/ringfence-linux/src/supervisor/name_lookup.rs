@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use ringfence_model::{Access, DenyReason, LockExt as _, Operation};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with, sockopt,
 };
+use rustix::thread::{Timespec, nanosleep};
 
 use super::name_server::{Answering, Answers, Hearing};
 use super::outside::Names;
@@ -200,8 +201,29 @@ pub(super) fn add_to_loopback(address: IpAddr, bits: u8) -> Sys<()> {
     // The error follows the header.
     let code = reply[..got].get(16..20).and_then(|code| code.first_chunk::<4>()).ok_or(Errno::IO)?;
     match i32::from_ne_bytes(*code) {
-        0 => Ok(()),
-        code if code == -libc::EEXIST => Ok(()),
-        code => Err(Errno::from_raw_os_error(-code)),
+        0 => {}
+        code if code == -libc::EEXIST => {}
+        code => return Err(Errno::from_raw_os_error(-code)),
     }
+    wait_for_route(address)
+}
+
+/// The way to a new address of the younger kind is made some time after the address. Allocates nothing.
+fn wait_for_route(address: IpAddr) -> Sys<()> {
+    const LOOKS: usize = 1000;
+    const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    if address.is_ipv4() {
+        return Ok(());
+    }
+    for _ in 0..LOOKS {
+        // Nothing is sent: only the way is looked for.
+        let tried = socket_with(AddressFamily::INET6, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        match connect(&tried, &SocketAddr::new(address, NAME_SERVER)) {
+            Err(Errno::NETUNREACH | Errno::ADDRNOTAVAIL) => {
+                let _ = nanosleep(&PAUSE);
+            }
+            found => return found,
+        }
+    }
+    Err(Errno::NETUNREACH)
 }
