@@ -113,6 +113,15 @@ def by_stream(server, *hosts):
     """Asks a name server by a stream, in pieces and several at once."""
     server = server.replace("=", ":")
     family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    for attempt in range(5):
+        try:
+            return asked_by_stream(family, server, hosts)
+        except OSError as error:
+            # The kernel makes the way to a new address of this kind some time after the address.
+            if family != socket.AF_INET6 or error.errno != errno.ENETUNREACH or attempt == 4:
+                raise
+
+def asked_by_stream(family, server, hosts):
     with socket.socket(family) as s:
         s.settimeout(20)
         s.connect((server, 53))

@@ -208,9 +208,10 @@ pub(super) fn add_to_loopback(address: IpAddr, bits: u8) -> Sys<()> {
     wait_for_route(address)
 }
 
-/// The way to a new address of the younger kind is made some time after the address. Allocates nothing.
+/// The way to a new address of the younger kind is made some time after the address: while other networks of the machine
+/// are taken down, seconds later. Allocates nothing.
 fn wait_for_route(address: IpAddr) -> Sys<()> {
-    const LOOKS: usize = 1000;
+    const LOOKS: usize = 10_000;
     const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     if address.is_ipv4() {
         return Ok(());
