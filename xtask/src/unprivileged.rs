@@ -64,6 +64,12 @@ pub(crate) fn run() -> Result<Done> {
     if let Ok(known) = std::env::var(ringfence_testing::WITHOUT) {
         command.arg(format!("{}={known}", ringfence_testing::WITHOUT));
     }
+    // Where the registries' certificates are somebody's own, these say so to tools that have no configuration for it.
+    for name in ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"] {
+        if let Ok(file) = std::env::var(name) {
+            command.arg(format!("{name}={file}"));
+        }
+    }
     println!("{} test binaries as user {USER}", binaries.len());
     // The script is an argument; showing the command would print all of it.
     let run = shell::run_tests_as(&mut command, "unshare --mount … setpriv … TEST-BINARY")?;
