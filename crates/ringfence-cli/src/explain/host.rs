@@ -132,7 +132,7 @@ fn judged<'a>(network: &'a NetworkPolicy, host: &Host, port: u16, setup: &Setup)
     Explained { host: host.to_string(), port, verdict, rule, why, requests, change }
 }
 
-/// What passes by a rule, and what is put in on the way.
+/// The requests that a rule lets pass, and the header that is put into them.
 fn passing(rule: &HostRule) -> String {
     let inspect = rule.inspect.clone().unwrap_or_default();
     let credential = inspect.credential.as_ref();

@@ -19,7 +19,7 @@ fn room_on_host(server: &Server) -> Room {
     room
 }
 
-/// What came of one line; none where the sandbox says that it has no way out.
+/// The answer to one line; none where the sandbox says that it has no way out.
 fn tried(room: &Room, line: &str) -> Option<(String, Fenced)> {
     let ran = python_at(room, "host_network.py", &[line.to_owned()]);
     if !ran.promises("noWayOut") {

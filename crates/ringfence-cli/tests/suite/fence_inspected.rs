@@ -18,7 +18,7 @@ use crate::suite::support::Room;
 
 const HOST: &str = include_str!("../data/inspected_host.js");
 const PROGRAM: &str = include_str!("../data/inspected.py");
-/// What only the host may hear.
+/// The secret, which only the host may hear.
 pub(crate) const SECRET: &str = "ghp_kZ8vQ2mN5xR7tY1wE4uI9oP3aS6dF0gH2jK4";
 /// In every spelling it is known by this.
 pub(crate) const PART: &str = "kZ8vQ2mN5xR7tY1wE4uI9oP3";
@@ -84,7 +84,7 @@ impl Site {
         self.directory.path().join(name)
     }
 
-    /// What was said to it: the version, method, host, path and credential of each request.
+    /// The requests that it heard: the version, method, host, path and credential of each request.
     pub(crate) fn heard(&self) -> String {
         std::fs::read_to_string(self.file("heard")).unwrap_or_default()
     }
@@ -97,7 +97,7 @@ impl Site {
               "credential": { "header": "Authorization", "value": "Bearer $A_TOKEN" } },
             { "host": "a.test", "port": port, "methods": ["PUT"], "paths": ["/up/*"] },
             format!("b.test:{port}"),
-            // What both names lead to has to be named.
+            // A rule has to name the loopback address that both names lead to.
             "127.0.0.1:1",
         ])
     }
@@ -141,7 +141,7 @@ impl Site {
     }
 }
 
-/// What was refused of the network; runtimes look at other things too.
+/// Refusals of the network; runtimes look at other things too.
 fn refused_requests(ran: &Fenced) -> Vec<&str> {
     ran.resources().into_iter().filter(|resource| resource.contains(".test")).collect()
 }

@@ -68,7 +68,7 @@ fn no_spelling_of_a_path_or_request_is_a_way_around(launcher: Launcher) {
         assert!(!site.heard().contains("smuggled"), "{text}: {ran:?}");
     }
 
-    // Whoever asks to go on in HTTP/2 is answered in what it is.
+    // A request to change to HTTP/2 is answered in HTTP/1.1.
     let upgrade =
         "Connection: Upgrade, HTTP2-Settings\\r\\nUpgrade: h2c\\r\\nHTTP2-Settings: AAMAAABkAAQAAP__\\r\\n";
     let ran = site.say(&room, "a.test", &[&format!("{get}Host: a.test:PORT\\r\\n{upgrade}\\r\\n")]);
@@ -101,7 +101,7 @@ fn a_credential_never_comes_back(launcher: Launcher) {
     let heard = site.heard();
     let caught = heard.lines().filter(|line| line.contains("/caught")).collect::<Vec<_>>();
     assert!(caught.len() == 1 && !caught[0].contains(PART), "{caught:?}: {ran:?}");
-    // What stands for it came back in its place.
+    // The placeholder came back in its place.
     let ran =
         room.fenced(&format!("test \"$(curl -sS https://a.test:{}/v1/part)\" = \"$A_TOKEN\"", site.port));
     assert_eq!(ran.code, 0, "{ran:?}");
